@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# quipu::headers: templates to instantiate or extend. quipu::quipu: verbs compiled for the usual types.
+
+add_library(quipu_headers INTERFACE)
+add_library(quipu::headers ALIAS quipu_headers)
+set_target_properties(quipu_headers PROPERTIES EXPORT_NAME headers)
+if(PROJECT_IS_TOP_LEVEL)
+  set(system_if_consumed "")
+else()
+  set(system_if_consumed SYSTEM)
+endif()
+target_include_directories(
+  quipu_headers ${system_if_consumed} INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                                                "$<INSTALL_INTERFACE:include>")
+if(QUIPU_STATIC_RUNTIME)
+  set(cuda_runtime CUDA::cudart_static)
+else()
+  set(cuda_runtime CUDA::cudart)
+endif()
+target_link_libraries(quipu_headers INTERFACE ${cuda_runtime} CUDA::nvtx3 CCCL::CCCL Threads::Threads)
+target_compile_features(quipu_headers INTERFACE cxx_std_20)
+# CMake before 3.26 does not know C++20 for nvcc and would quietly fall back to C++17.
+target_compile_options(quipu_headers INTERFACE "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-std=c++20>")
+if(NOT QUIPU_NVTX)
+  target_compile_definitions(quipu_headers INTERFACE QUIPU_NVTX=0)
+endif()
+
+add_library(quipu_warnings INTERFACE)
+target_compile_options(
+  quipu_warnings
+  INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>"
+            "$<$<AND:$<BOOL:${QUIPU_WARNINGS_AS_ERRORS}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>")
+
+if(QUIPU_SANITIZE)
+  set(sanitizers "-fsanitize=address,undefined;-fno-sanitize-recover=undefined")
+  target_compile_options(quipu_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
+  target_link_options(quipu_warnings INTERFACE "$<HOST_LINK:${sanitizers}>")
+endif()
+
+if(NOT QUIPU_BUILD_LIBRARY)
+  return()
+endif()
+
+# One short file per verb and element type, so that they compile side by side.
+set(quipu_instantiations "")
+set(type_f32 float)
+set(type_f16 float16)
+set(type_bf16 bfloat16)
+foreach(operation IN ITEMS aggregate aggregate_backward aggregate_several aggregate_several_backward)
+  foreach(element IN LISTS QUIPU_ELEMENTS)
+    set(OPERATION ${operation})
+    set(ELEMENT ${type_${element}})
+    set(file "${PROJECT_BINARY_DIR}/instantiate/${operation}_${element}.cu")
+    configure_file("${PROJECT_SOURCE_DIR}/src/reduce/aggregate.cu.in" "${file}" @ONLY)
+    list(APPEND quipu_instantiations "${file}")
+  endforeach()
+endforeach()
+
+add_library(
+  quipu
+  src/core/buffer.cpp
+  src/core/context.cpp
+  src/core/status.cpp
+  src/core/trace.cpp
+  src/graph/make_graph_device.cu
+  src/graph/make_graph_host.cpp
+  src/graph/make_schedule_device.cu
+  src/graph/move_graph.cpp
+  src/io/edge_list.cpp
+  src/io/file.cpp
+  src/io/matrix_market.cpp
+  src/io/npy.cpp
+  src/io/synthetic_device.cu
+  src/io/synthetic_host.cpp
+  src/io/synthetic_plan.cpp
+  src/io/synthetic_shapes.cpp
+  src/reduce/aggregate_host.cpp
+  src/reduce/expand_argument.cu
+  ${quipu_instantiations})
+add_library(quipu::quipu ALIAS quipu)
+target_include_directories(quipu PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(quipu PUBLIC quipu_headers PRIVATE "$<BUILD_INTERFACE:quipu_warnings>")
+set_target_properties(quipu PROPERTIES POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION}
+                                       SOVERSION ${PROJECT_VERSION_MAJOR})
+# The host engine leans on the vectoriser.
+target_compile_options(quipu PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O3>")
