@@ -84,3 +84,7 @@ set_target_properties(quipu PROPERTIES POSITION_INDEPENDENT_CODE ON VERSION ${PR
                                        SOVERSION ${PROJECT_VERSION_MAJOR})
 # The host engine leans on the vectoriser.
 target_compile_options(quipu PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O3>")
+if(BUILD_SHARED_LIBS)
+  target_link_options(quipu PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/quipu.map")
+  set_target_properties(quipu PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/quipu.map")
+endif()

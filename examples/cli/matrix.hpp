@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "errors.hpp"
+#include "output.hpp"
+#include "quipu/core/element.hpp"
+#include "quipu/io/npy.hpp"
+
+namespace quipu::cli {
+
+template <class T>
+struct matrix {
+  std::int64_t rows = 0;
+  std::int64_t features = 0;
+  std::vector<T> values;  // row-major
+};
+
+/// Numbers in [-1, 1), the same on every machine: 24 bits of a hash of (seed, stream, position).
+template <class T>
+matrix<T> draw_matrix(std::int64_t rows, std::int64_t features, std::uint64_t seed,
+                      std::uint64_t stream) {
+  matrix<T> m{rows, features, std::vector<T>(static_cast<std::size_t>(rows * features))};
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + (stream << 56);
+  for (auto& value : m.values) {
+    std::uint64_t x = state += 0x9e3779b97f4a7c15ull;  // splitmix64
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    value = T(static_cast<float>(static_cast<std::int32_t>(x >> 40) - (1 << 23)) * 0x1p-23f);
+  }
+  return m;
+}
+
+/// Reads [rows, features] of f2, f4 or f8 and converts them to T.
+template <class T>
+matrix<T> read_matrix(const std::string& path, std::int64_t rows) {
+  const auto array = require(path, read_npy(path));
+  if (array.shape.size() != 2) throw bad_input(path + ": is not a matrix");
+  if (array.shape[0] != rows) {
+    throw bad_input(path + ": has " + std::to_string(array.shape[0]) + " rows, the graph needs " +
+                    std::to_string(rows));
+  }
+  if (array.kind != npy_kind::f2 && array.kind != npy_kind::f4 && array.kind != npy_kind::f8) {
+    throw bad_input(path + ": is not of type f2, f4 or f8");
+  }
+  const auto numbers = require(path, npy_as<float>(array));
+  matrix<T> m{rows, array.shape[1], std::vector<T>(numbers.size())};
+  for (std::size_t k = 0; k < numbers.size(); ++k) m.values[k] = T(numbers[k]);
+  return m;
+}
+
+/// Writes fp16 as f2 and all else as f4, which holds it exactly.
+template <class T>
+void write_matrix(const std::string& path, const matrix<T>& m, output_set& files) {
+  const std::array<std::int64_t, 2> shape{m.rows, m.features};
+  if constexpr (std::is_same_v<T, float16>) {
+    require(path, write_npy(files.stage(path), npy_kind::f2, shape, m.values.data()));
+  } else {
+    const std::vector<float> numbers(m.values.begin(), m.values.end());
+    require(path, write_npy(files.stage(path), npy_kind::f4, shape, numbers.data()));
+  }
+}
+
+}  // namespace quipu::cli

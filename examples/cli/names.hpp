@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "errors.hpp"
+#include "place.hpp"
+#include "quipu/reduce/aggregate.hpp"
+
+namespace quipu::cli {
+
+inline const std::vector<std::pair<std::string, reduce>>& reduce_names() {
+  static const std::vector<std::pair<std::string, reduce>> names{
+      {"sum", reduce::sum}, {"mean", reduce::mean}, {"min", reduce::min}, {"max", reduce::max}};
+  return names;
+}
+
+inline const std::vector<std::pair<std::string, element_kind>>& element_names() {
+  static const std::vector<std::pair<std::string, element_kind>> names{
+      {"f32", element_kind::f32}, {"f16", element_kind::f16}, {"bf16", element_kind::bf16}};
+  return names;
+}
+
+inline const std::vector<std::pair<std::string, device_choice>>& device_names() {
+  static const std::vector<std::pair<std::string, device_choice>> names{
+      {"auto", device_choice::automatic},
+      {"cuda", device_choice::cuda},
+      {"host", device_choice::host}};
+  return names;
+}
+
+template <class Value>
+std::string name_in(const std::vector<std::pair<std::string, Value>>& names, Value value) {
+  for (const auto& [name, candidate] : names) {
+    if (candidate == value) return name;
+  }
+  return "?";
+}
+inline std::string name_of(reduce op) { return name_in(reduce_names(), op); }
+inline std::string name_of(element_kind kind) { return name_in(element_names(), kind); }
+
+inline bool has_argument(reduce op) { return op == reduce::min || op == reduce::max; }
+
+}  // namespace quipu::cli

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quipu/core/element.hpp"
+#include "quipu/graph/graph.hpp"
+#include "quipu/reduce/aggregate.hpp"
+
+namespace quipu::cli {
+
+enum class device_choice : std::uint8_t { automatic, cuda, host };
+
+/// What every subcommand takes.
+struct run_options {
+  device_choice device = device_choice::automatic;
+  std::vector<element_kind> dtypes{element_kind::f32};  // bench takes several, others the first
+  std::uint64_t seed = 0;
+  std::int32_t threads = 0;
+  bool json = false;
+};
+
+/// How to read GRAPH.
+struct graph_argument {
+  std::string text;
+  bool one_based = false;   // edge lists alone
+  std::int64_t nodes = 0;   // edge lists alone; 0: largest id + 1
+  std::string separator;    // edge lists alone; empty: found out
+  bool unweighted = false;  // forget the file's weights
+};
+
+struct info_options {
+  run_options run;
+  graph_argument graph;
+  bool explain = false;
+};
+
+struct convert_options {
+  run_options run;
+  graph_argument graph;
+  std::string output;
+  bool transpose = false;
+  graph_options edges;
+};
+
+struct aggregate_options {
+  run_options run;
+  graph_argument graph;
+  reduce op = reduce::sum;
+  std::optional<std::int64_t> features;
+  std::string input;        // empty: drawn
+  std::string output;       // empty: not written
+  std::string argument;     // empty: not wanted
+  std::string grad_output;  // empty: drawn, if a gradient is wanted
+  std::string grad_input;   // empty: no backward pass
+};
+
+struct bench_options {
+  run_options run;
+  graph_argument graph;
+  std::vector<reduce> ops{reduce::sum};
+  std::vector<std::int64_t> features{64};
+  std::int32_t repeat = 20;
+  std::string json_file;  // empty: the table alone
+};
+
+void run(const info_options&);
+void run(const convert_options&);
+void run(const aggregate_options&);
+void run(const bench_options&);
+
+}  // namespace quipu::cli

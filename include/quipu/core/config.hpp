@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Marks a function that runs on the host and, when nvcc compiles it, on the device too.
+#ifdef __CUDACC__
+#define QUIPU_HD __host__ __device__
+#define QUIPU_DEVICE __device__
+#define QUIPU_UNROLL _Pragma("unroll")
+#else
+#define QUIPU_HD
+#define QUIPU_DEVICE
+#define QUIPU_UNROLL
+#endif

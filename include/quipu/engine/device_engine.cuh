@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstring>
+
+#include "quipu/core/context.hpp"
+#include "quipu/core/workspace.hpp"
+#include "quipu/engine/detail/visit_slice.hpp"
+#include "quipu/engine/policy.hpp"
+#include "quipu/graph/graph.hpp"
+
+namespace quipu {
+
+namespace detail {
+
+template <class State>
+inline constexpr int state_words = static_cast<int>((sizeof(State) + 3) / 4);
+
+/// Partial states lie word by word, lanes side by side, so that a group reads and writes them in
+/// whole sectors: [slice][tile][word][lane].
+template <class Tile, class State>
+struct partial_states {
+  static constexpr int words = state_words<State>;
+  std::uint32_t* data = nullptr;
+  std::int64_t tiles = 1;
+
+  static std::int64_t count(std::int64_t slices, std::int64_t tiles) {
+    return slices * tiles * words * Tile::lanes;
+  }
+  __device__ std::uint32_t* at(std::int64_t slice, std::int64_t tile, int lane) const {
+    return data + ((slice * tiles + tile) * words) * Tile::lanes + lane;
+  }
+  __device__ void store(std::int64_t slice, std::int64_t tile, int lane, const State& s) const {
+    std::uint32_t bits[words];
+    memcpy(bits, &s, sizeof s);
+    auto* to = at(slice, tile, lane);
+#pragma unroll
+    for (int w = 0; w < words; ++w) to[w * Tile::lanes] = bits[w];
+  }
+  __device__ State load(std::int64_t slice, std::int64_t tile, int lane) const {
+    std::uint32_t bits[words];
+    const auto* from = at(slice, tile, lane);
+#pragma unroll
+    for (int w = 0; w < words; ++w) bits[w] = from[w * Tile::lanes];
+    State s;
+    memcpy(&s, bits, sizeof s);
+    return s;
+  }
+};
+
+// The merge kernel may be set up while the last slices still run; it waits for them on the device.
+__device__ inline void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ inline void wait_for_primary() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// A program may be switched off on the device, by a flag that an earlier kernel of its verb sets.
+template <class Program>
+__device__ bool enabled(const Program& program) {
+  if constexpr (requires { program.enabled(); }) {
+    return program.enabled();
+  } else {
+    return true;
+  }
+}
+
+template <class I>
+__device__ slice<I> load_slice(const slice<I>* from) {
+  if constexpr (sizeof(slice<I>) == 16) {
+    const uint4 bits = __ldg(reinterpret_cast<const uint4*>(from));
+    slice<I> s;
+    memcpy(&s, &bits, sizeof s);
+    return s;
+  } else {
+    return *from;
+  }
+}
+
+/// One group of lanes a slice. Blocks go out in list order, which walks rows in visit order and so
+/// keeps the L2 cache warm; the long slices of split rows go first.
+template <class Tile, int Unroll, int Threads, class Program, class Rows, class I>
+__global__ void __launch_bounds__(Threads)
+    slice_kernel(const Program program, const Rows rows, const I* __restrict__ indices,
+                 const schedule_view<I> schedule, const std::int64_t features,
+                 const partial_states<Tile, typename Program::template state<Tile>> partial) {
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (Threads / Tile::lanes) +
+                             static_cast<int>(threadIdx.x) / Tile::lanes;
+  const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
+  if (schedule.split_slice_count > 0) launch_dependents();
+  if (index >= schedule.slice_count || !enabled(program)) return;
+  const auto at = lane_position<Tile>::at(lane, blockIdx.y, features);
+  const auto work = load_slice(schedule.slices + index);
+  if (index >= schedule.split_slice_count) {
+    const row_edges<I> row{work.row, work.begin, work.count};
+    auto state = program.init(at, row);
+    visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
+    program.finish(at, row, state);
+  } else {
+    const auto& split = schedule.split_rows[schedule.split_of[index]];
+    auto state = program.init(at, row_edges<I>{split.row, split.begin, split.degree});
+    visit_slice<Unroll>(at, program, rows, indices, work, slice_position(schedule, index, split),
+                        state);
+    partial.store(index, blockIdx.y, lane, state);
+  }
+}
+
+template <class Tile, class State>
+inline constexpr int merge_groups = [] {
+  constexpr int bytes = state_words<State> * 4 * Tile::lanes;
+  int groups = 256 / Tile::lanes < 32 ? 256 / Tile::lanes : 32;
+  while (groups > 1 && groups * bytes > 32 * 1024) groups /= 2;
+  return groups;
+}();
+
+/// One block a split row: each group merges a run of its slices in order, then the runs are merged
+/// in order. The order depends on the schedule alone, so the bits are the same every run.
+template <class Tile, class Program, class I>
+__global__ void merge_kernel(
+    const Program program, const schedule_view<I> schedule, const std::int64_t features,
+    const partial_states<Tile, typename Program::template state<Tile>> partial) {
+  using state_type = typename Program::template state<Tile>;
+  constexpr int groups = merge_groups<Tile, state_type>;
+  using shared_states = partial_states<Tile, state_type>;
+  __shared__ std::uint32_t words[groups * shared_states::words * Tile::lanes];
+  wait_for_primary();
+  if (!enabled(program)) return;
+  const int group = static_cast<int>(threadIdx.x) / Tile::lanes;
+  const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
+  const auto split = schedule.split_rows[blockIdx.x];
+  const row_edges<I> row{split.row, split.begin, split.degree};
+  const auto at = lane_position<Tile>::at(lane, blockIdx.y, features);
+  const std::int64_t slices = schedule.slices_of(split);
+  const std::int64_t run = (slices + groups - 1) / groups;
+  const std::int64_t end = run * (group + 1) < slices ? run * (group + 1) : slices;
+  auto state = program.init(at, row);
+#pragma unroll 4
+  for (std::int64_t k = run * group; k < end; ++k) {
+    program.merge(at, state, partial.load(split.first + k, blockIdx.y, lane));
+  }
+  const shared_states meeting{words, 1};
+  meeting.store(group, 0, lane, state);
+  __syncthreads();
+  if (group != 0) return;
+  for (int g = 1; g < groups && run * g < slices; ++g) {
+    program.merge(at, state, meeting.load(g, 0, lane));
+  }
+  program.finish(at, row, state);
+}
+
+template <class Kernel, class... Args>
+status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, bool overlap_start,
+              const Args&... args) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = ctx.stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  if (overlap_start && ctx.arch >= capability{9, 0}) {
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+  }
+  return from_cuda(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
+}
+
+}  // namespace detail
+
+template <engine_policy P>
+using policy_tile = tile<P.lanes, P.vectors, P.width>;
+
+/// Scratch of one traversal. Run with a counting arena it gives the size, with a binding one the
+/// memory.
+template <engine_policy P, class Program, class I>
+auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64_t features) {
+  using tile_type = policy_tile<P>;
+  using states = detail::partial_states<tile_type, typename Program::template state<tile_type>>;
+  const std::int64_t tiles = (features + tile_type::features - 1) / tile_type::features;
+  return states{scratch.take<std::uint32_t>(states::count(schedule.split_slice_count, tiles)), tiles};
+}
+
+/// Runs a row program on the device: one launch over all slices, and one over the split rows if
+/// there are any. Only enqueues; `partial` comes from `carve_partials` with the same arguments.
+template <engine_policy P, class Program, class Rows, class I, class O, class Partial>
+status traverse(const context& ctx, const Program& program, const Rows& rows,
+                const direction_view<I, O>& graph, std::int64_t features, const Partial& partial) {
+  using tile_type = policy_tile<P>;
+  static_assert(row_program<Program, tile_type, I>, "see engine/program.hpp");
+  const auto& schedule = graph.schedule;
+  if (schedule.slice_count == 0 || features == 0) return success();
+  constexpr std::int64_t groups = P.threads / P.lanes;
+  const std::int64_t blocks = (schedule.slice_count + groups - 1) / groups;
+  if (blocks > 0x7fffffff || partial.tiles > 0xffff) {
+    return failure(status_code::unsupported, "graph: too many rows or features for one launch");
+  }
+  const auto grid = [&](std::int64_t x) {
+    return dim3(static_cast<unsigned>(x), static_cast<unsigned>(partial.tiles));
+  };
+  auto s = detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>,
+                          grid(blocks), P.threads, false, program, rows, graph.csr.indices, schedule,
+                          features, partial);
+  if (!s.ok() || schedule.split_row_count == 0) return s;
+  constexpr int merge_threads =
+      tile_type::lanes *
+      detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
+  return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
+                        grid(schedule.split_row_count), merge_threads, true, program, schedule,
+                        features, partial);
+}
+
+}  // namespace quipu

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "quipu/core/context.hpp"
+#include "quipu/engine/detail/visit_slice.hpp"
+#include "quipu/graph/graph.hpp"
+
+namespace quipu {
+
+namespace detail {
+
+inline std::int32_t thread_count(const host_context& ctx) {
+  if (ctx.threads > 0) return ctx.threads;
+  return std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
+}
+
+/// Runs body(begin, end) over [0, count) in pieces of `grain`, dealt to threads as they come free.
+/// Which thread takes which piece never changes a result: pieces write disjoint rows.
+template <class Body>
+status parallel_pieces(const host_context& ctx, std::int64_t count, std::int64_t grain, Body body) {
+  const auto pieces = (count + grain - 1) / grain;
+  const auto threads =
+      static_cast<std::int32_t>(std::min<std::int64_t>(thread_count(ctx), std::max<std::int64_t>(pieces, 1)));
+  std::atomic<std::int64_t> cursor{0};
+  std::atomic<bool> failed{false};
+  const auto work = [&] {
+    try {
+      for (auto p = cursor++; p < pieces && !failed; p = cursor++) {
+        body(p * grain, std::min(count, (p + 1) * grain));
+      }
+    } catch (const std::exception&) {
+      failed = true;
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    others.reserve(static_cast<std::size_t>(threads));
+    for (std::int32_t t = 1; t < threads; ++t) others.emplace_back(work);
+  } catch (const std::exception&) {
+    // Fewer threads than hoped for: those that started, and this one, do all the work.
+  }
+  work();
+  for (auto& t : others) t.join();
+  return failed ? failure(status_code::out_of_memory, "host scratch") : success();
+}
+
+/// Slices of one tile column: all that is not split, then each split row from first to last slice.
+template <class Tile, int Unroll, class Program, class Rows, class I, class O>
+void host_tile(const Program& program, const Rows& rows, const direction_view<I, O>& graph,
+               const lane_position<Tile>& at, std::int64_t begin, std::int64_t end) {
+  const auto& schedule = graph.schedule;
+  const I* indices = graph.csr.indices;
+  for (auto i = begin; i < end; ++i) {
+    if (i < schedule.split_row_count) {
+      const auto& split = schedule.split_rows[i];
+      const row_edges<I> row{split.row, split.begin, split.degree};
+      auto total = program.init(at, row);
+      for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
+        const auto index = split.first + k;
+        auto state = program.init(at, row);
+        visit_slice<Unroll>(at, program, rows, indices, schedule.slices[index],
+                            slice_position(schedule, index, split), state);
+        program.merge(at, total, state);
+      }
+      program.finish(at, row, total);
+      continue;
+    }
+    const auto& work = schedule.slices[schedule.split_slice_count + (i - schedule.split_row_count)];
+    const row_edges<I> row{work.row, work.begin, work.count};
+    auto state = program.init(at, row);
+    visit_slice<Unroll>(at, program, rows, indices, work, 0, state);
+    program.finish(at, row, state);
+  }
+}
+
+}  // namespace detail
+
+/// Runs a row program on the host, `Unroll` edges at a time. Features are folded 32 at once, what is
+/// left 8 and then 1 at once; a tile is one lane's. Split rows are merged in slice order, so the bits
+/// do not depend on the number of threads.
+template <int Unroll, class Program, class Rows, class I, class O>
+status traverse(const host_context& ctx, const Program& program, const Rows& rows,
+                const direction_view<I, O>& graph, std::int64_t features) {
+  using wide = tile<1, 1, 32>;
+  using narrow = tile<1, 1, 8>;
+  using single = tile<1, 1, 1>;
+  static_assert(row_program<Program, wide, I>, "see engine/program.hpp");
+  const auto& schedule = graph.schedule;
+  const auto items =
+      schedule.split_row_count + (schedule.slice_count - schedule.split_slice_count);
+  constexpr std::int64_t grain = 256;
+  return detail::parallel_pieces(ctx, items, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t feature = 0;
+    const auto run = [&]<class Tile>(Tile) {
+      for (; feature + Tile::features <= features; feature += Tile::features) {
+        const lane_position<Tile> at{feature, features};
+        detail::host_tile<Tile, Unroll>(program, rows, graph, at, begin, end);
+      }
+    };
+    run(wide{});
+    run(narrow{});
+    run(single{});
+  });
+}
+
+}  // namespace quipu

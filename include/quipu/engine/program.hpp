@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "quipu/core/element.hpp"
+#include "quipu/lane/tile.hpp"
+
+namespace quipu {
+
+/// The receiving row that a program is asked about.
+template <node_index I>
+struct row_edges {
+  I row = 0;
+  std::int64_t begin = 0;   // edge position of its first edge
+  std::int64_t degree = 0;
+};
+
+/// A few edges of one row, with the sender rows that were fetched for them. In a full batch every
+/// edge is there; only the last batch of a slice may be partial.
+template <class Fragment, class I, int Size, bool Full>
+struct edge_batch {
+  static constexpr int size = Size;
+
+  Fragment rows[Size];
+  I columns[Size];
+  std::int64_t first_edge = 0;        // edge position of edge 0
+  std::uint32_t first_position = 0;   // the same, counted from the row's first edge
+  std::int32_t count = Size;
+
+  QUIPU_HD bool valid(int u) const { return Full || u < count; }
+  QUIPU_HD std::int64_t edge(int u) const { return first_edge + u; }
+  QUIPU_HD std::uint32_t position(int u) const { return first_position + static_cast<std::uint32_t>(u); }
+};
+
+/// A row program folds the edges of a receiving row into a state and writes the state. With `at` a
+/// lane_position<Tile>:
+///
+///   state<Tile>                                  trivially copyable; what one lane keeps
+///   state<Tile> init(at, row) const              the identity (or what the receiver brings)
+///   void visit(at, state&, batch) const          folds a batch, edges in order
+///   void merge(at, state&, const state&) const   appends the state of the edges that follow
+///   void finish(at, row, const state&) const     writes the receiver's output
+///
+/// `row` is a row_edges<I>; in `init` of a split row it still speaks of the whole row. The same
+/// program runs on the device (a group of lanes) and on the host (a group of one).
+template <class P, class Tile, class I>
+concept row_program = requires(const P p, lane_position<Tile> at, row_edges<I> row,
+                               typename P::template state<Tile> s) {
+  requires std::is_trivially_copyable_v<P>;
+  requires std::is_trivially_copyable_v<typename P::template state<Tile>>;
+  { p.init(at, row) } -> std::same_as<typename P::template state<Tile>>;
+  p.merge(at, s, s);
+  p.finish(at, row, s);
+};
+
+}  // namespace quipu

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "quipu/core/config.hpp"
+#include "quipu/core/element.hpp"
+
+namespace quipu {
+
+/// What one group of lanes visits: edges [begin, begin + count) of one row.
+template <node_index I>
+struct slice {
+  std::int64_t begin = 0;  // edge position of the first edge
+  I row = 0;
+  std::int32_t count = 0;
+};
+
+/// A row cut into several slices; their states meet again in slice order.
+template <node_index I>
+struct split_row {
+  std::int64_t begin = 0;   // edge position of the row's first edge
+  std::int64_t degree = 0;
+  std::int64_t first = 0;   // its first slice in the work list
+  I row = 0;
+};
+
+/// One work list for all rows of a graph. The slices of split rows come first (they take longest);
+/// then every other row, empty ones too, as one slice each, in visit order.
+template <node_index I>
+struct schedule_view {
+  const slice<I>* slices = nullptr;            // [slice_count]
+  const split_row<I>* split_rows = nullptr;    // [split_row_count]
+  const std::int32_t* split_of = nullptr;      // [split_slice_count] the split row of a slice
+  std::int64_t slice_count = 0;
+  std::int64_t split_slice_count = 0;  // slices [0, split_slice_count) are parts of split rows
+  std::int64_t split_row_count = 0;
+  std::int32_t slice_edges = 0;  // the longest slice; rows above it are split
+
+  QUIPU_HD std::int64_t slices_of(const split_row<I>& r) const {
+    return (r.degree + slice_edges - 1) / slice_edges;
+  }
+};
+
+/// In which order the rows that are not split are visited.
+enum class visit_order : std::uint8_t {
+  natural,  ///< by row id
+  grouped,  ///< by row id in windows, by degree inside a window: neighbours in a warp end together
+};
+
+struct schedule_options {
+  std::int32_t slice_edges = 0;  ///< 0: chosen from the edge count and the multiprocessors
+  visit_order order = visit_order::grouped;
+};
+
+/// Slices long enough to pay for their start, short enough that every multiprocessor gets many.
+/// H200, 2026-11: 64 beats 256 by 8-10 % on 2.5 M edges and loses 3-9 % on 124 M (docs/performance.md).
+constexpr std::int32_t choose_slice_edges(std::int64_t edges, std::int32_t multiprocessors) {
+  const std::int64_t wanted = edges / (256 * (multiprocessors > 0 ? multiprocessors : 1));
+  std::int32_t length = 32;
+  while (length < 256 && length * 2 <= wanted) length *= 2;
+  return length;
+}
+
+}  // namespace quipu

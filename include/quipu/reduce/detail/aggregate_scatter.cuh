@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "quipu/engine/device_engine.cuh"
+#include "quipu/reduce/detail/aggregate_backward_program.hpp"
+
+namespace quipu::detail {
+
+/// Gradients seen on the device, all bits zero before the first. Positive floats order like their
+/// bits, so both ends are plain integer maxima.
+struct gradient_range {
+  std::uint32_t largest;           // bits of max |g|
+  std::uint32_t smallest_flipped;  // flipped bits of the least |g| > 0
+  std::uint32_t not_finite;
+  std::uint32_t arrived;  // blocks done
+  std::uint32_t fits;     // 1: fixed point holds every addend well enough
+  std::int32_t shift;     // g is stored as round(g * 2^shift)
+};
+
+struct fixed_point {
+  unsigned long long* sums = nullptr;  // [columns * features], two's complement
+  gradient_range* range = nullptr;
+  std::size_t bytes = 0;  // both, from `sums` on
+};
+
+inline fixed_point carve_fixed_point(arena& scratch, std::int64_t columns, std::int64_t features) {
+  constexpr std::int64_t word = sizeof(unsigned long long);
+  constexpr std::int64_t tail = (sizeof(gradient_range) + word - 1) / word;
+  const auto count = columns * features;
+  fixed_point f;
+  f.sums = scratch.take<unsigned long long>(count + tail);
+  if (f.sums != nullptr) f.range = reinterpret_cast<gradient_range*>(f.sums + count);
+  f.bytes = static_cast<std::size_t>(count + tail) * word;
+  return f;
+}
+
+constexpr int scatter_rows = 8;  // of a block; 32 lanes a row
+inline dim3 scatter_grid(std::int64_t rows) {
+  return dim3(static_cast<unsigned>((rows + scatter_rows - 1) / scatter_rows));
+}
+constexpr int scatter_threads = 32 * scatter_rows;
+
+__device__ inline std::int64_t scatter_row() {
+  return static_cast<std::int64_t>(blockIdx.x) * scatter_rows + threadIdx.x / 32;
+}
+
+/// 2^62 bounds the sum; at most `most_addends` of them meet, each below 2^(exponent of max + 1).
+__device__ inline void decide(gradient_range& r, int addend_bits) {
+  if (r.largest == 0) {  // nothing but zeros
+    r.shift = 0;
+    r.fits = r.not_finite == 0;
+    return;
+  }
+  const int top = ilogbf(__uint_as_float(r.largest)) + 1;
+  const int bottom = ilogbf(__uint_as_float(~r.smallest_flipped));
+  r.shift = 62 - addend_bits - top;
+  r.fits = r.not_finite == 0 && bottom + r.shift >= 16;
+}
+
+template <class T>
+__global__ void range_kernel(const T* gradient, std::int64_t row_stride, std::int64_t rows,
+                             std::int64_t features, int addend_bits, gradient_range* range) {
+  std::uint32_t largest = 0, smallest_flipped = 0;
+  bool not_finite = false;
+  const std::int64_t rows_at_once = static_cast<std::int64_t>(gridDim.x) * scatter_rows;
+  for (auto row = scatter_row(); row < rows; row += rows_at_once) {
+    for (std::int64_t f = threadIdx.x % 32; f < features; f += 32) {
+      const float g = fabsf(widen(gradient[row * row_stride + f]));
+      const std::uint32_t bits = __float_as_uint(g);
+      not_finite |= !(g <= 3.402823466e38f);
+      largest = max(largest, bits);
+      if (g > 0.0f) smallest_flipped = max(smallest_flipped, ~bits);
+    }
+  }
+  largest = __reduce_max_sync(0xffffffffu, largest);
+  smallest_flipped = __reduce_max_sync(0xffffffffu, smallest_flipped);
+  not_finite = __any_sync(0xffffffffu, not_finite);
+  if (threadIdx.x % 32 == 0) {
+    atomicMax(&range->largest, largest);
+    atomicMax(&range->smallest_flipped, smallest_flipped);
+    if (not_finite) atomicOr(&range->not_finite, 1u);
+    __threadfence();
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (atomicAdd(&range->arrived, 1u) + 1 != gridDim.x) return;
+  __threadfence();
+  gradient_range seen{};
+  seen.largest = atomicMax(&range->largest, 0u);
+  seen.smallest_flipped = atomicMax(&range->smallest_flipped, 0u);
+  seen.not_finite = atomicOr(&range->not_finite, 0u);
+  decide(seen, addend_bits);
+  range->shift = seen.shift;
+  range->fits = seen.fits;
+}
+
+/// Adds in fp32, in whatever order the atomics come.
+struct float_target {
+  float* data;
+  std::int64_t row_stride;
+  __device__ bool open() const { return true; }
+  __device__ void add(std::int64_t row, std::int64_t feature, float g) const {
+    atomicAdd(data + row * row_stride + feature, g);
+  }
+};
+/// Adds integers: any order gives the same bits.
+struct fixed_target {
+  unsigned long long* data;
+  std::int64_t row_stride;
+  const gradient_range* range;
+  __device__ bool open() const { return range->fits != 0; }
+  __device__ void add(std::int64_t row, std::int64_t feature, float g) const {
+    const auto q = __double2ll_rn(scalbn(static_cast<double>(g), range->shift));
+    atomicAdd(data + row * row_stride + feature, static_cast<unsigned long long>(q));
+  }
+};
+
+/// A warp a receiving row: each winner adds its gradient to its sender.
+template <int Width, class T, class I, class O, class Target>
+__global__ void __launch_bounds__(scatter_threads)
+    scatter_kernel(const T* gradient, std::int64_t row_stride, argument_view argument,
+                   const O* offsets, const I* indices, std::int64_t rows, std::int64_t features,
+                   Target target) {
+  using tile_type = tile<32, 1, Width>;
+  const auto row = scatter_row();
+  if (row >= rows || !target.open()) return;
+  const O begin = offsets[row];
+  if (offsets[row + 1] == begin) return;
+  const std::int64_t tiles = (features + tile_type::features - 1) / tile_type::features;
+  for (std::int64_t t = 0; t < tiles; ++t) {
+    const auto at = lane_position<tile_type>::at(threadIdx.x % 32, t, features);
+    if (!at.active(0)) continue;
+    std::uint32_t position[Width];
+    load_argument(at, argument, row, position);
+    const auto g = load_vector<T, Width>(gradient + row * row_stride + at.feature(0));
+    std::int64_t sender[Width];
+#pragma unroll
+    for (int e = 0; e < Width; ++e) sender[e] = indices[begin + position[e]];
+#pragma unroll
+    for (int e = 0; e < Width; ++e) target.add(sender[e], at.feature(0) + e, widen(g.data[e]));
+  }
+}
+
+template <class T>
+__global__ void from_fixed_kernel(const unsigned long long* sums, const gradient_range* range,
+                                  T* output, std::int64_t row_stride, std::int64_t rows,
+                                  std::int64_t features) {
+  const auto row = scatter_row();
+  if (row >= rows || range->fits == 0) return;
+  for (std::int64_t f = threadIdx.x % 32; f < features; f += 32) {
+    const auto sum = static_cast<double>(static_cast<long long>(sums[row * features + f]));
+    output[row * row_stride + f] = narrow<T>(static_cast<float>(scalbn(sum, -range->shift)));
+  }
+}
+
+template <class T>
+__global__ void from_float_kernel(const float* sums, T* output, std::int64_t row_stride,
+                                  std::int64_t rows, std::int64_t features) {
+  const auto row = scatter_row();
+  if (row >= rows) return;
+  for (std::int64_t f = threadIdx.x % 32; f < features; f += 32) {
+    output[row * row_stride + f] = narrow<T>(sums[row * features + f]);
+  }
+}
+
+template <class T, class I, class O, class Target>
+status launch_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a,
+                      const Target& target) {
+  const auto features = a.grad_input.extent(1);
+  if (a.graph.rows() == 0 || features == 0) return success();
+  constexpr int width = 16 / static_cast<int>(sizeof(T));
+  const auto& g = a.grad_output;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(g.data_handle()) % 16 == 0 &&
+                       g.stride(0) % width == 0 && features % width == 0;
+  const auto kernel = aligned ? scatter_kernel<width, T, I, O, Target> : scatter_kernel<1, T, I, O, Target>;
+  return launch(ctx, kernel, scatter_grid(a.graph.rows()), scatter_threads, false, g.data_handle(),
+                g.stride(0), a.argument, a.graph.forward.csr.offsets, a.graph.forward.csr.indices,
+                a.graph.rows(), features, target);
+}
+
+/// determinism::any: float atomics, straight into an fp32 gradient, through scratch for 16 bits.
+template <class T, class I, class O>
+status scatter_atomically(const context& ctx, const aggregate_backward_args<T, I, O>& a,
+                          arena& scratch, bool count_only) {
+  const auto features = a.grad_input.extent(1);
+  const auto columns = a.graph.columns();
+  T* out = a.grad_input.data_handle();
+  const auto stride = a.grad_input.stride(0);
+  float_target target{nullptr, features};
+  if constexpr (std::is_same_v<T, float>) {
+    target = {out, stride};
+  } else {
+    target.data = scratch.template take<float>(columns * features);
+  }
+  if (count_only) return success();
+  if (auto s = scratch.fits(); !s.ok()) return s;
+  if (columns == 0 || features == 0) return success();
+  const auto row_bytes = static_cast<std::size_t>(features) * sizeof(float);
+  auto s = from_cuda(cudaMemset2DAsync(target.data,
+                                       static_cast<std::size_t>(target.row_stride) * sizeof(float),
+                                       0, row_bytes, static_cast<std::size_t>(columns), ctx.stream),
+                     "grad_input: clearing");
+  if (s.ok()) s = launch_scatter(ctx, a, target);
+  if constexpr (!std::is_same_v<T, float>) {
+    if (s.ok()) {
+      s = launch(ctx, from_float_kernel<T>, scatter_grid(columns), scatter_threads, false,
+                 static_cast<const float*>(target.data), out, stride, columns, features);
+    }
+  }
+  return s;
+}
+
+/// run_to_run: clears, finds the range, adds in fixed point, converts. If the range does not fit,
+/// the kernels let the gradient be and leave `fits` at 0 for the gather.
+template <class T, class I, class O>
+status scatter_in_fixed_point(const context& ctx, const aggregate_backward_args<T, I, O>& a,
+                              const fixed_point& fixed) {
+  const auto features = a.grad_input.extent(1);
+  const auto columns = a.graph.columns();
+  if (columns == 0 || features == 0) return success();
+  int addend_bits = 1;
+  while ((std::int64_t{1} << addend_bits) <= a.graph.reverse.degrees.max_degree) ++addend_bits;
+  auto s = from_cuda(cudaMemsetAsync(fixed.sums, 0, fixed.bytes, ctx.stream), "scratch: clearing");
+  if (!s.ok() || a.graph.rows() == 0) return s;
+  const std::int64_t row_blocks = (a.graph.rows() + scatter_rows - 1) / scatter_rows;
+  const std::int64_t range_blocks = std::min<std::int64_t>(row_blocks, 4 * ctx.multiprocessors);
+  s = launch(ctx, range_kernel<T>, dim3(static_cast<unsigned>(range_blocks)), scatter_threads, false,
+             a.grad_output.data_handle(), a.grad_output.stride(0), a.graph.rows(), features,
+             addend_bits, fixed.range);
+  if (s.ok()) s = launch_scatter(ctx, a, fixed_target{fixed.sums, features, fixed.range});
+  if (!s.ok()) return s;
+  return launch(ctx, from_fixed_kernel<T>, scatter_grid(columns), scatter_threads, false,
+                static_cast<const unsigned long long*>(fixed.sums),
+                static_cast<const gradient_range*>(fixed.range), a.grad_input.data_handle(),
+                a.grad_input.stride(0), columns, features);
+}
+
+/// Predicted traffic of both ways. A gather reads every edge's winners and, where some element of a
+/// sector won, its gradient; a scatter touches a sector for each element, and clears and reads its
+/// sums. Constants: H200, 2026-11, `quipu_bench_reduce --benchmark_filter=max_backward`.
+template <class T, class I, class O>
+bool prefers_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
+  if (a.method != backward_method::automatic) return a.method == backward_method::scatter;
+  const auto rows = static_cast<double>(a.graph.rows());
+  const auto columns = static_cast<double>(a.graph.columns());
+  const auto edges = static_cast<double>(a.graph.edges());
+  const double gather = edges * (static_cast<double>(a.argument.width) + 0.5 * sizeof(T));
+  const double sums = ctx.repeat == determinism::any ? 4.0 : 24.0;
+  const double scatter = rows * (static_cast<double>(a.argument.width) + sizeof(T) + 32.0) +
+                         columns * (sums + sizeof(T));
+  return scatter < gather;
+}
+
+}  // namespace quipu::detail

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "quipu/core/context.hpp"
+#include "quipu/core/view.hpp"
+#include "quipu/reduce/aggregate.hpp"
+
+namespace quipu::detail {
+
+/// Collects O(1) checks; the first failure stays.
+class argument_check {
+ public:
+  explicit argument_check(bool on_device) : on_device_(on_device) {}
+
+  const status& outcome() const { return outcome_; }
+
+  void that(bool holds, const char* what, std::int64_t expected = 0, std::int64_t actual = 0) {
+    if (outcome_.ok() && !holds) {
+      outcome_ = failure(status_code::invalid_argument, what, -1, expected, actual);
+    }
+  }
+
+  void pointer(const void* data, std::int64_t count, const char* what) {
+    if (!outcome_.ok()) return;
+    if (on_device_) {
+      outcome_ = check_device_pointer(data, count, what);
+    } else {
+      that(data != nullptr || count == 0, what);
+    }
+  }
+
+  template <class T>
+  void matrix(const matrix_view<T>& m, std::int64_t rows, std::int64_t features,
+              const char* what_pointer, const char* what_rows, const char* what_features,
+              const char* what_stride) {
+    that(m.extent(0) == rows, what_rows, rows, m.extent(0));
+    that(m.extent(1) == features, what_features, features, m.extent(1));
+    that(m.extent(0) <= 1 || m.stride(0) >= m.extent(1), what_stride);
+    that(m.extent(1) <= 1 || m.stride(1) == 1, what_stride);
+    that(m.extent(0) <= 1 || m.stride(0) < std::numeric_limits<std::int32_t>::max(), what_stride);
+    pointer(m.data_handle(), rows * features, what_pointer);
+  }
+
+  template <class I, class O>
+  void direction(const direction_view<I, O>& d, const char* what) {
+    that(d.csr.rows >= 0 && d.csr.columns >= 0 && d.csr.edges >= 0, what);
+    that(d.csr.offsets != nullptr || d.csr.rows == 0, what);
+    that(d.csr.rows == 0 || d.schedule.slice_count > 0, what);
+    if (d.csr.rows > 0) pointer(d.schedule.slices, d.schedule.slice_count, what);
+    pointer(d.csr.indices, d.csr.edges, what);
+  }
+
+  void argument(const argument_view& a, std::int64_t rows, std::int64_t features,
+                std::int64_t max_degree, const char* what_pointer, const char* what_shape,
+                const char* what_width) {
+    that(a.rows == rows && a.features == features, what_shape);
+    that(a.rows <= 1 || a.row_stride >= a.features, what_shape);
+    that(static_cast<int>(a.width) >= static_cast<int>(choose_argument_width(max_degree)),
+         what_width);
+    pointer(a.data, rows * features, what_pointer);
+  }
+
+ private:
+  bool on_device_;
+  status outcome_ = success();
+};
+
+template <class T>
+bool given(const matrix_view<T>& m) {
+  return m.data_handle() != nullptr;
+}
+
+/// True if two arrays share a byte; outputs may overlap no input.
+template <class A, class B>
+bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
+  const auto span = [](const auto& m) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(m.data_handle());
+    const std::int64_t elements =
+        m.extent(0) == 0 || m.extent(1) == 0 ? 0 : (m.extent(0) - 1) * m.stride(0) + m.extent(1);
+    return std::pair{begin, begin + static_cast<std::uintptr_t>(elements) * sizeof(*m.data_handle())};
+  };
+  const auto x = span(a);
+  const auto y = span(b);
+  return x.first < y.second && y.first < x.second;
+}
+
+template <class T, class I, class O>
+status check_arguments(const aggregate_args<T, I, O>& a, bool on_device) {
+  argument_check c(on_device);
+  const auto& g = a.graph;
+  const auto features = a.output.extent(1);
+  c.direction(g.forward, "graph: incomplete, or not where the context works");
+  c.matrix(a.output, g.rows(), features, "output: null, or not where the context works",
+           "output: rows differ from the graph's rows", "output: features", "output: row stride");
+  c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
+           "input: rows differ from the graph's columns", "input: features differ from the output's",
+           "input: row stride");
+  c.that(!overlap(a.input, a.output), "output: overlaps the input");
+  const bool extremum = a.op == reduce::min || a.op == reduce::max;
+  if (!a.argument.empty()) {
+    c.that(extremum, "argument: only min and max have one");
+    c.argument(a.argument, g.rows(), features, g.forward.degrees.max_degree,
+               "argument: not where the context works", "argument: shape differs from the output's",
+               "argument: too narrow for the longest row");
+  }
+  return c.outcome();
+}
+
+template <class T, class I, class O>
+status check_arguments(const aggregate_backward_args<T, I, O>& a, bool on_device) {
+  argument_check c(on_device);
+  const auto& g = a.graph;
+  const auto features = a.grad_input.extent(1);
+  c.that(g.has_reverse() || g.columns() == 0, "graph: made without its reverse, which backward needs");
+  c.direction(g.reverse, "graph: incomplete, or not where the context works");
+  c.matrix(a.grad_input, g.columns(), features, "grad_input: null, or not where the context works",
+           "grad_input: rows differ from the graph's columns", "grad_input: features",
+           "grad_input: row stride");
+  c.matrix(a.grad_output, g.rows(), features, "grad_output: null, or not where the context works",
+           "grad_output: rows differ from the graph's rows",
+           "grad_output: features differ from grad_input's", "grad_output: row stride");
+  c.that(!overlap(a.grad_output, a.grad_input), "grad_input: overlaps grad_output");
+  if (a.op == reduce::min || a.op == reduce::max) {
+    c.that(!a.argument.empty() || g.rows() * features == 0, "argument: missing; min and max need it");
+    if (!a.argument.empty()) {
+      c.argument(a.argument, g.rows(), features, g.forward.degrees.max_degree,
+                 "argument: not where the context works",
+                 "argument: shape differs from grad_output's",
+                 "argument: too narrow for the longest row");
+    }
+  }
+  return c.outcome();
+}
+
+/// The global edge position of a stored winner, -1 for none.
+template <class O>
+QUIPU_HD std::int64_t edge_of(const argument_view& a, const O* offsets, std::int64_t row,
+                              std::int64_t feature) {
+  const auto at = row * a.row_stride + feature;
+  std::uint32_t position = 0;
+  std::uint32_t none = 0;
+  switch (a.width) {
+    case argument_width::u8: position = static_cast<const std::uint8_t*>(a.data)[at]; none = 0xff; break;
+    case argument_width::u16: position = static_cast<const std::uint16_t*>(a.data)[at]; none = 0xffff; break;
+    case argument_width::u32: position = static_cast<const std::uint32_t*>(a.data)[at]; none = 0xffffffff; break;
+  }
+  return position == none ? -1 : static_cast<std::int64_t>(offsets[row]) + position;
+}
+
+template <class I, class O>
+status check_expand(const graph_view<I, O>& g, const argument_view& a,
+                    const matrix_view<std::int64_t>& edges, bool on_device) {
+  argument_check c(on_device);
+  c.direction(g.forward, "graph: incomplete, or not where the context works");
+  c.argument(a, g.rows(), a.features, g.forward.degrees.max_degree,
+             "argument: null, or not where the context works", "argument: shape",
+             "argument: too narrow for the longest row");
+  c.matrix(edges, g.rows(), a.features, "edges: null, or not where the context works",
+           "edges: rows differ from the graph's", "edges: features differ from the argument's",
+           "edges: row stride");
+  return c.outcome();
+}
+
+/// The one check of an optional matrix of several reductions.
+template <class T>
+void check_optional(argument_check& c, const matrix_view<T>& m, std::int64_t rows,
+                    std::int64_t features, const char* what) {
+  if (given(m)) c.matrix(m, rows, features, what, what, what, what);
+}
+
+template <class T, class I, class O>
+status check_arguments(const aggregate_several_args<T, I, O>& a, bool on_device) {
+  argument_check c(on_device);
+  const auto& g = a.graph;
+  const auto features = a.input.extent(1);
+  c.direction(g.forward, "graph: incomplete, or not where the context works");
+  c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
+           "input: rows differ from the graph's columns", "input: features", "input: row stride");
+  check_optional(c, a.sum, g.rows(), features, "sum: shape, stride or memory");
+  check_optional(c, a.mean, g.rows(), features, "mean: shape, stride or memory");
+  check_optional(c, a.min, g.rows(), features, "min: shape, stride or memory");
+  check_optional(c, a.max, g.rows(), features, "max: shape, stride or memory");
+  check_optional(c, a.squares, g.rows(), features, "squares: shape, stride or memory");
+  for (const auto* m : {&a.sum, &a.mean, &a.min, &a.max, &a.squares}) {
+    if (given(*m)) c.that(!overlap(a.input, *m), "output: overlaps the input");
+  }
+  const auto winners = [&](const argument_view& w, const char* what) {
+    if (!w.empty()) {
+      c.argument(w, g.rows(), features, g.forward.degrees.max_degree, what, what, what);
+    }
+  };
+  winners(a.min_argument, "min_argument: shape, width or memory");
+  winners(a.max_argument, "max_argument: shape, width or memory");
+  return c.outcome();
+}
+
+template <class T, class I, class O>
+status check_arguments(const aggregate_several_backward_args<T, I, O>& a, bool on_device) {
+  argument_check c(on_device);
+  const auto& g = a.graph;
+  const auto features = a.grad_input.extent(1);
+  c.that(g.has_reverse() || g.columns() == 0, "graph: made without its reverse, which backward needs");
+  c.direction(g.reverse, "graph: incomplete, or not where the context works");
+  c.matrix(a.grad_input, g.columns(), features, "grad_input: null, or not where the context works",
+           "grad_input: rows differ from the graph's columns", "grad_input: features",
+           "grad_input: row stride");
+  check_optional(c, a.grad_sum, g.rows(), features, "grad_sum: shape, stride or memory");
+  check_optional(c, a.grad_mean, g.rows(), features, "grad_mean: shape, stride or memory");
+  check_optional(c, a.grad_min, g.rows(), features, "grad_min: shape, stride or memory");
+  check_optional(c, a.grad_max, g.rows(), features, "grad_max: shape, stride or memory");
+  check_optional(c, a.grad_squares, g.rows(), features, "grad_squares: shape, stride or memory");
+  const auto winners = [&](bool wanted, const argument_view& w, const char* what) {
+    if (!wanted) return;
+    c.that(!w.empty(), what);
+    if (!w.empty()) {
+      c.argument(w, g.rows(), features, g.forward.degrees.max_degree, what, what, what);
+    }
+  };
+  winners(given(a.grad_min), a.min_argument, "min_argument: missing, or its shape, width or memory");
+  winners(given(a.grad_max), a.max_argument, "max_argument: missing, or its shape, width or memory");
+  if (given(a.grad_squares)) {
+    c.that(given(a.input), "input: missing; the gradient of squares needs it");
+    check_optional(c, a.input, g.columns(), features, "input: shape, stride or memory");
+  }
+  return c.outcome();
+}
+
+}  // namespace quipu::detail

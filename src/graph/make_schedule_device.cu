@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/make_schedule_device.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "graph/limits.hpp"
+
+namespace quipu::detail {
+namespace {
+
+constexpr int threads = 256;
+
+__device__ std::int64_t thread_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+/// How much of the work list lies before a row.
+struct place {
+  std::int64_t split_rows;
+  std::int64_t split_slices;
+  std::int64_t whole_rows;
+};
+struct add_places {
+  __host__ __device__ place operator()(const place& a, const place& b) const {
+    return {a.split_rows + b.split_rows, a.split_slices + b.split_slices,
+            a.whole_rows + b.whole_rows};
+  }
+};
+
+struct totals {
+  unsigned long long max_degree;
+  unsigned long long empty_rows;
+};
+
+template <class I, class O>
+__global__ void visit_keys(const O* offsets, std::int64_t rows, std::uint64_t* keys, I* order) {
+  const auto r = thread_index();
+  if (r >= rows) return;
+  keys[r] = visit_key(r, offsets[r + 1] - offsets[r]);
+  order[r] = static_cast<I>(r);
+}
+
+template <class I, class O>
+__global__ void count_places(const O* offsets, const I* order, std::int64_t rows,
+                             std::int32_t slice_edges, place* places, totals* sums) {
+  const auto k = thread_index();
+  std::int64_t degree = -1;
+  if (k < rows) {
+    const auto r = order != nullptr ? static_cast<std::int64_t>(order[k]) : k;
+    degree = offsets[r + 1] - offsets[r];
+    const bool split = degree > slice_edges;
+    places[k] = {split ? 1 : 0, split ? (degree + slice_edges - 1) / slice_edges : 0, split ? 0 : 1};
+  } else if (k == rows) {
+    places[k] = {0, 0, 0};
+  }
+  // One atomic a warp keeps the counters from becoming a queue.
+  const auto longest = __reduce_max_sync(
+      0xffffffffu, degree > 0x7fffffff ? 0x7fffffff : static_cast<int>(degree));
+  const auto empty = __popc(__ballot_sync(0xffffffffu, degree == 0));
+  if (degree > 0x7fffffff) atomicMax(&sums->max_degree, static_cast<unsigned long long>(degree));
+  if (threadIdx.x % 32 == 0) {
+    if (longest > 0) atomicMax(&sums->max_degree, static_cast<unsigned long long>(longest));
+    if (empty > 0) atomicAdd(&sums->empty_rows, static_cast<unsigned long long>(empty));
+  }
+}
+
+template <class I, class O>
+__global__ void fill_rows(const O* offsets, const I* order, std::int64_t rows,
+                          std::int32_t slice_edges, const place* places, std::int64_t split_slices,
+                          slice<I>* slices, split_row<I>* split_rows) {
+  const auto k = thread_index();
+  if (k >= rows) return;
+  const I r = order != nullptr ? order[k] : static_cast<I>(k);
+  const std::int64_t begin = offsets[r];
+  const std::int64_t degree = offsets[r + 1] - begin;
+  const auto at = places[k];
+  if (degree > slice_edges) {
+    split_rows[at.split_rows] = {begin, degree, at.split_slices, r};
+  } else {
+    slices[split_slices + at.whole_rows] = {begin, r, static_cast<std::int32_t>(degree)};
+  }
+}
+
+/// A block for each split row: a row of millions of edges is cut by many threads at once.
+template <class I>
+__global__ void cut_rows(const split_row<I>* split_rows, std::int32_t slice_edges, slice<I>* slices,
+                         std::int32_t* split_of) {
+  const auto row = split_rows[blockIdx.x];
+  const std::int64_t count = (row.degree + slice_edges - 1) / slice_edges;
+  for (std::int64_t c = threadIdx.x; c < count; c += blockDim.x) {
+    const std::int64_t left = row.degree - c * slice_edges;
+    slices[row.first + c] = {row.begin + c * slice_edges, row.row,
+                             static_cast<std::int32_t>(left < slice_edges ? left : slice_edges)};
+    split_of[row.first + c] = static_cast<std::int32_t>(blockIdx.x);
+  }
+}
+
+template <class Kernel, class... Args>
+void enqueue(const context& ctx, Kernel kernel, std::int64_t items, const Args&... args) {
+  if (items == 0) return;
+  const auto blocks = static_cast<unsigned>((items + threads - 1) / threads);
+  kernel<<<blocks, threads, 0, ctx.stream>>>(args...);
+  require(cudaGetLastError(), "schedule: kernel launch");
+}
+
+template <class I, class O>
+scratch<I> visit_list(const context& ctx, const csr_view<I, O>& csr) {
+  auto keys = require(scratch<std::uint64_t>::make(ctx, csr.rows));
+  auto sorted_keys = require(scratch<std::uint64_t>::make(ctx, csr.rows));
+  auto rows = require(scratch<I>::make(ctx, csr.rows));
+  auto order = require(scratch<I>::make(ctx, csr.rows));
+  enqueue(ctx, visit_keys<I, O>, csr.rows, csr.offsets, csr.rows, keys.data(), rows.data());
+  const int bits = 10 + id_bits(csr.rows / visit_window + 1);
+  std::size_t bytes = 0;
+  const auto sort = [&](void* temporary) {
+    require(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys.data(), sorted_keys.data(),
+                                            rows.data(), order.data(), csr.rows, 0, bits,
+                                            ctx.stream),
+            "schedule: sort");
+  };
+  sort(nullptr);
+  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
+  sort(temporary.data());
+  return order;
+}
+
+void scan_places(const context& ctx, place* places, std::int64_t count) {
+  std::size_t bytes = 0;
+  const auto scan = [&](void* temporary) {
+    require(cub::DeviceScan::ExclusiveScan(temporary, bytes, places, places, add_places{},
+                                           place{0, 0, 0}, count, ctx.stream),
+            "schedule: scan");
+  };
+  scan(nullptr);
+  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
+  scan(temporary.data());
+}
+
+}  // namespace
+
+template <class I, class O>
+void make_schedule_on_device(const context& ctx, direction_storage<I, O>& d,
+                             const schedule_options& options) {
+  const auto& csr = d.view.csr;
+  auto& schedule = d.view.schedule;
+  schedule.slice_edges = options.slice_edges > 0
+                             ? options.slice_edges
+                             : choose_slice_edges(csr.edges, ctx.multiprocessors);
+  scratch<I> order;
+  if (options.order == visit_order::grouped && csr.rows > 1) order = visit_list(ctx, csr);
+  auto places = require(scratch<place>::make(ctx, csr.rows + 1));
+  auto sums = require(scratch<totals>::make(ctx, 1));
+  require(cudaMemsetAsync(sums.data(), 0, sizeof(totals), ctx.stream), "schedule");
+  enqueue(ctx, count_places<I, O>, csr.rows + 1, csr.offsets, order.data(), csr.rows,
+          schedule.slice_edges, places.data(), sums.data());
+  scan_places(ctx, places.data(), csr.rows + 1);
+  place all{};
+  totals degrees{};
+  require(cudaMemcpyAsync(&all, places.data() + csr.rows, sizeof all, cudaMemcpyDeviceToHost,
+                          ctx.stream),
+          "schedule");
+  require(cudaMemcpyAsync(&degrees, sums.data(), sizeof degrees, cudaMemcpyDeviceToHost, ctx.stream),
+          "schedule");
+  require(cudaStreamSynchronize(ctx.stream), "schedule");
+
+  d.view.degrees = {static_cast<std::int64_t>(degrees.max_degree),
+                    static_cast<std::int64_t>(degrees.empty_rows)};
+  schedule.split_row_count = all.split_rows;
+  schedule.split_slice_count = all.split_slices;
+  schedule.slice_count = all.split_slices + all.whole_rows;
+  d.slices = require(make_device_buffer<slice<I>>(ctx, schedule.slice_count));
+  d.split_rows = require(make_device_buffer<split_row<I>>(ctx, schedule.split_row_count));
+  d.split_of = require(make_device_buffer<std::int32_t>(ctx, schedule.split_slice_count));
+  schedule.slices = d.slices.data();
+  schedule.split_rows = d.split_rows.data();
+  schedule.split_of = d.split_of.data();
+  enqueue(ctx, fill_rows<I, O>, csr.rows, csr.offsets, order.data(), csr.rows, schedule.slice_edges,
+          places.data(), schedule.split_slice_count, d.slices.data(), d.split_rows.data());
+  if (schedule.split_row_count == 0) return;
+  cut_rows<I><<<static_cast<unsigned>(schedule.split_row_count), threads, 0, ctx.stream>>>(
+      d.split_rows.data(), schedule.slice_edges, d.slices.data(), d.split_of.data());
+  require(cudaGetLastError(), "schedule: kernel launch");
+}
+
+template void make_schedule_on_device(const context&,
+                                      direction_storage<std::int32_t, std::int32_t>&,
+                                      const schedule_options&);
+template void make_schedule_on_device(const context&,
+                                      direction_storage<std::int32_t, std::int64_t>&,
+                                      const schedule_options&);
+template void make_schedule_on_device(const context&,
+                                      direction_storage<std::int64_t, std::int64_t>&,
+                                      const schedule_options&);
+
+}  // namespace quipu::detail

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph/scratch.hpp"
+#include "quipu/graph/graph.hpp"
+
+namespace quipu::detail {
+
+/// Builds the work list of a direction whose `view.csr` is set, on the context's stream, and fills in
+/// `view.schedule` and `view.degrees`. Waits once, for the three counts. Throws build_failure.
+template <class I, class O>
+void make_schedule_on_device(const context&, direction_storage<I, O>&, const schedule_options&);
+
+}  // namespace quipu::detail
