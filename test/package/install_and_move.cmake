@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# Installs into `first`, moves that to `moved`, and looks for paths that would keep it from working
+# there, and for targets that only our own build knows.
+file(REMOVE_RECURSE "${first}" "${moved}")
+execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --prefix "${first}" OUTPUT_QUIET
+                COMMAND_ERROR_IS_FATAL ANY)
+file(RENAME "${first}" "${moved}")
+
+file(GLOB_RECURSE installed "${moved}/*")
+foreach(file IN LISTS installed)
+  foreach(path IN ITEMS "${first}" "${build}" "${source}" "${toolkit}" /usr/local/cuda)
+    execute_process(COMMAND grep -aqF "${path}" "${file}" RESULT_VARIABLE missing)
+    if(missing EQUAL 0)
+      message(SEND_ERROR "${file} names ${path}")
+    endif()
+  endforeach()
+endforeach()
+
+file(GLOB_RECURSE exported "${moved}/*/quipuTargets*.cmake")
+if(NOT exported)
+  message(FATAL_ERROR "no quipuTargets.cmake was installed")
+endif()
+foreach(file IN LISTS exported)
+  file(READ "${file}" text)
+  string(REGEX MATCHALL "[A-Za-z0-9_]+::[A-Za-z0-9_]+" names "${text}")
+  list(REMOVE_DUPLICATES names)
+  foreach(name IN LISTS names)
+    if(NOT name MATCHES "^(quipu::(quipu|headers)|CUDA::[a-z0-9_]+|CCCL::CCCL|Threads::Threads)$")
+      message(SEND_ERROR "${file}: nothing defines ${name} for a consumer")
+    endif()
+  endforeach()
+  if(text MATCHES "quipu_warnings")
+    message(SEND_ERROR "${file} passes our warnings on")
+  endif()
+endforeach()
