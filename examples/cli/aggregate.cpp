@@ -11,8 +11,8 @@
 #include "names.hpp"
 #include "options.hpp"
 #include "output.hpp"
-#include "quipu/core/dispatch.hpp"
 #include "table.hpp"
+#include "verbs.hpp"
 
 namespace quipu::cli {
 namespace {
@@ -35,11 +35,10 @@ class aggregation {
     const auto x = place(ctx_, input.values);
     auto y = make_buffer<T>(ctx_, graph_.rows() * features_);
     auto winners = make_winners();
-    const auto argument = winners.empty()
-                              ? argument_view{}
-                              : make_argument_view(graph_, winners.data(), features_);
+    const auto argument =
+        winners.empty() ? argument_view{} : make_argument_view(graph_, winners.data(), features_);
     timings spent;
-    spent.forward = time_once(ctx_, [&] { forward(x, y, argument); });
+    spent.forward = forward(x, y, argument);
     if (!options_.output.empty()) save(options_.output, graph_.rows(), y, files);
     if (!options_.argument.empty()) save_argument(argument, files);
     if (!options_.grad_input.empty()) spent.backward = backward(argument, files);
@@ -77,15 +76,14 @@ class aggregation {
                                   static_cast<std::int64_t>(argument_bytes(graph_, features_)));
   }
 
-  void forward(const buffer<T>& x, buffer<T>& y, const argument_view& argument) const {
+  double forward(const buffer<T>& x, buffer<T>& y, const argument_view& argument) const {
     aggregate_args<T, I, I> args;
     args.graph = graph_;
     args.input = make_matrix_view(x.data(), graph_.columns(), features_);
     args.output = make_matrix_view(y.data(), graph_.rows(), features_);
     args.argument = argument;
     args.op = options_.op;
-    call_with_scratch(ctx_, args,
-                      [](auto&&... all) { return aggregate(std::forward<decltype(all)>(all)...); });
+    return time_verb(ctx_, args, "aggregate");
   }
 
   double backward(const argument_view& argument, output_set& files) const {
@@ -97,11 +95,7 @@ class aggregation {
     args.grad_input = make_matrix_view(result.data(), graph_.columns(), features_);
     args.argument = argument;
     args.op = options_.op;
-    const double spent = time_once(ctx_, [&] {
-      call_with_scratch(ctx_, args, [](auto&&... all) {
-        return aggregate_backward(std::forward<decltype(all)>(all)...);
-      });
-    });
+    const double spent = time_verb(ctx_, args, "aggregate_backward");
     save(options_.grad_input, graph_.columns(), result, files);
     return spent;
   }
@@ -113,9 +107,8 @@ class aggregation {
 
   void save_argument(const argument_view& argument, output_set& files) const {
     auto edges = make_buffer<std::int64_t>(ctx_, graph_.rows() * features_);
-    require("argument",
-            expand_argument(ctx_, graph_, argument,
-                            make_matrix_view(edges.data(), graph_.rows(), features_)));
+    require("argument", expand_argument(ctx_, graph_, argument,
+                                        make_matrix_view(edges.data(), graph_.rows(), features_)));
     const std::array<std::int64_t, 2> shape{graph_.rows(), features_};
     require(options_.argument, write_npy(files.stage(options_.argument), npy_kind::i8, shape,
                                          fetch(ctx_, edges).data()));
@@ -126,6 +119,12 @@ class aggregation {
   graph_view<I, I> graph_;
   std::int64_t features_;
 };
+
+template <class T, class I, class Context>
+aggregation<T, I, Context> make_aggregation(const aggregate_options& options, const Context& ctx,
+                                            const graph_view<I, I>& g) {
+  return {options, ctx, g};
+}
 
 json report(const aggregate_options& options, const std::string& graph, const std::string& device,
             std::int64_t rows, std::int64_t edges, std::int64_t features, const timings& spent) {
@@ -180,10 +179,8 @@ void run(const aggregate_options& options) {
              [&](const auto& ctx, const std::string& device, const auto& built) {
                const auto g = built.view();
                output_set files;
-               const auto r = dispatch_element(options.run.dtypes[0], [&](auto tag) {
-                 using element_type = typename decltype(tag)::type;
-                 aggregation<element_type, index_of<decltype(g)>, std::decay_t<decltype(ctx)>> job(
-                     options, ctx, g);
+               const auto r = dispatch_dtype(options.run.dtypes[0], [&](auto tag) {
+                 auto job = make_aggregation<typename decltype(tag)::type>(options, ctx, g);
                  const auto spent = job.run(files);
                  return report(options, source.name, device, g.rows(), g.edges(), job.features(),
                                spent);

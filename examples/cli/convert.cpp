@@ -88,8 +88,10 @@ void write_folder(const fs::path& folder, const edge_source& s, output_set& file
 
 void print_summary(const convert_options& options, const edge_source& s) {
   if (options.run.json) {
-    const json out{{"output", options.output}, {"rows", s.rows},
-                   {"columns", s.columns},     {"edges", s.edges},
+    const json out{{"output", options.output},
+                   {"rows", s.rows},
+                   {"columns", s.columns},
+                   {"edges", s.edges},
                    {"weighted", !s.weights.empty()}};
     fmt::print("{}\n", out.dump(2));
     return;

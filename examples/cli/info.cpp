@@ -30,8 +30,8 @@ degree_summary summarise(const csr_view<I, I>& csr) {
   std::vector<std::int64_t> degrees(static_cast<std::size_t>(csr.rows));
   for (std::size_t i = 0; i < degrees.size(); ++i) {
     degrees[i] = csr.offsets[i + 1] - csr.offsets[i];
-    const auto bucket = static_cast<std::size_t>(
-        std::bit_width(static_cast<std::uint64_t>(degrees[i])));
+    const auto bucket =
+        static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(degrees[i])));
     if (bucket >= d.histogram.size()) d.histogram.resize(bucket + 1);
     ++d.histogram[bucket];
   }
@@ -107,20 +107,20 @@ std::vector<std::string> explain(const graph_view<I, I>& g) {
   const auto& s = g.forward.schedule;
   std::int64_t split_edges = 0;
   for (std::int64_t r = 0; r < s.split_row_count; ++r) split_edges += s.split_rows[r].degree;
-  const double share = g.edges() == 0 ? 0.0
-                                      : 100.0 * static_cast<double>(split_edges) /
-                                            static_cast<double>(g.edges());
+  const double share =
+      g.edges() == 0 ? 0.0
+                     : 100.0 * static_cast<double>(split_edges) / static_cast<double>(g.edges());
   const auto width = static_cast<int>(choose_argument_width(g.forward.degrees.max_degree));
   return {
       fmt::format("ids of {} bits: {}", 8 * sizeof(I),
-                  sizeof(I) == 4 ? "nodes and edges stay below 2^31"
-                                 : "nodes or edges reach 2^31"),
+                  sizeof(I) == 4 ? "nodes and edges stay below 2^31" : "nodes or edges reach 2^31"),
       fmt::format("slices of {} edges: the largest power of two from 32 to 256 that leaves each "
                   "multiprocessor about 256 slices",
                   s.slice_edges),
-      fmt::format("{} rows are longer and are cut; they hold {:.1f} % of the edges, and their parts "
-                  "are merged in slice order",
-                  grouped(s.split_row_count), share),
+      fmt::format(
+          "{} rows are longer and are cut; they hold {:.1f} % of the edges, and their parts "
+          "are merged in slice order",
+          grouped(s.split_row_count), share),
       fmt::format("winners of min and max take {} byte{} each: the longest row has {} edges", width,
                   width == 1 ? "" : "s", grouped(g.forward.degrees.max_degree))};
 }
@@ -142,8 +142,8 @@ json info_json(const std::string& name, const std::string& device, const graph_v
 }
 
 template <class I>
-std::string info_text(const std::string& name, const std::string& device,
-                      const graph_view<I, I>& g, bool wants_reasons) {
+std::string info_text(const std::string& name, const std::string& device, const graph_view<I, I>& g,
+                      bool wants_reasons) {
   std::string out = facts({{"graph", name},
                            {"device", device},
                            {"rows", grouped(g.rows())},

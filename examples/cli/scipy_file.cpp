@@ -172,9 +172,7 @@ edge_source read_npy_folder(const std::filesystem::path& path) {
   if (std::filesystem::exists(path / "shape.npy")) {
     set_shape(s, read("shape.npy", std::int64_t{}));
   } else {
-    s.rows = static_cast<std::int64_t>(s.offsets.size()) - 1;
-    const auto largest = s.column.empty() ? -1 : std::ranges::max(s.column);
-    s.columns = std::max(s.rows, largest + 1);
+    s.rows = s.columns = static_cast<std::int64_t>(s.offsets.size()) - 1;
   }
   finish(s);
   return s;

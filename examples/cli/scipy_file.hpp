@@ -18,7 +18,7 @@ void write_scipy_npz(const std::filesystem::path& path, const std::string& name,
                      const edge_source& rows);
 
 /// Reads a folder with indptr.npy, indices.npy and, if there, data.npy (weights) and shape.npy
-/// ([rows, columns]; without it columns is rows, or more if an id asks for it).
+/// ([rows, columns]); without it the graph is square.
 edge_source read_npy_folder(const std::filesystem::path& path);
 
 }  // namespace quipu::cli

@@ -19,9 +19,13 @@ enum class align : std::uint8_t { left, right };
 
 /// 1234567 as "1,234,567".
 inline std::string grouped(std::int64_t value) {
-  std::string text = std::to_string(value);
-  const std::size_t first = value < 0 ? 1 : 0;
-  for (std::size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (std::size_t k = 0; k < digits.size(); ++k) {
+    const bool after_a_digit = k > 0 && digits[k - 1] != '-';
+    if (after_a_digit && (digits.size() - k) % 3 == 0) text += ',';
+    text += digits[k];
+  }
   return text;
 }
 

@@ -48,7 +48,7 @@ constexpr std::array<synthetic_shape, 27> shapes{{
 }};
 
 constexpr status bad_option =
-    failure(status_code::invalid_argument, "synthetic: options are seed=N and flat");
+    failure(status_code::invalid_argument, "a synthetic graph's options are seed=N and flat");
 
 std::string_view cut_word(std::string_view& text) {
   const auto comma = text.find(',');
@@ -79,7 +79,7 @@ result<synthetic_request> parse_synthetic(std::string_view text) {
   const auto name = cut_word(text);
   const auto shape = std::ranges::find(shapes, name, &synthetic_shape::name);
   if (shape == shapes.end()) {
-    return failure(status_code::invalid_argument, "synthetic: no shape has this name");
+    return failure(status_code::invalid_argument, "no synthetic graph has this name");
   }
   synthetic_request request{*shape, {}};
   while (!text.empty()) {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "load_graph.hpp"
+#include "matrix.hpp"
+#include "names.hpp"
+#include "options.hpp"
+#include "output.hpp"
+#include "table.hpp"
+#include "verbs.hpp"
+
+namespace quipu::cli {
+namespace {
+
+struct measurement {
+  reduce op;
+  element_kind dtype;
+  std::int64_t features;
+  double median = 0;  // milliseconds
+  double lowest = 0;
+  double gathered = 0;  // bytes of sender rows
+};
+
+/// A bar on stderr while a person watches; nothing in a pipe.
+class progress {
+ public:
+  explicit progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
+  ~progress() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+  void step() {
+    ++done_;
+    if (!shown_) return;
+    const double share = static_cast<double>(done_) / static_cast<double>(total_);
+    fmt::print(stderr, "\r\033[K{}/{} {}", done_, total_, bar(share, 40));
+    std::fflush(stderr);
+  }
+
+ private:
+  std::size_t total_;
+  std::size_t done_ = 0;
+  bool shown_;
+};
+
+template <class T, class I, class Context>
+measurement measure(const bench_options& options, const Context& ctx, const graph_view<I, I>& g,
+                    reduce op, std::int64_t features) {
+  const auto x = place(ctx, draw_matrix<T>(g.columns(), features, options.run.seed, 1).values);
+  auto y = make_buffer<T>(ctx, g.rows() * features);
+  aggregate_args<T, I, I> args;
+  args.graph = g;
+  args.input = make_matrix_view(x.data(), g.columns(), features);
+  args.output = make_matrix_view(y.data(), g.rows(), features);
+  args.op = op;
+  auto scratch = make_scratch(ctx, args);
+  const auto once = [&] { require("aggregate", start(ctx, args, scratch)); };
+  for (int warm_up = 0; warm_up < 2; ++warm_up) time_once(ctx, once);
+  std::vector<double> times(static_cast<std::size_t>(options.repeat));
+  for (auto& time : times) time = time_once(ctx, once);
+  std::ranges::sort(times);
+  measurement m{op, element_kind_of<T>, features};
+  m.median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+  m.lowest = times.front();
+  m.gathered = static_cast<double>(g.edges()) * static_cast<double>(features) * sizeof(T);
+  return m;
+}
+
+template <class I, class Context>
+std::vector<measurement> measure_all(const bench_options& options, const Context& ctx,
+                                     const graph_view<I, I>& g) {
+  progress shown(options.ops.size() * options.run.dtypes.size() * options.features.size());
+  std::vector<measurement> all;
+  for (const auto op : options.ops) {
+    for (const auto dtype : options.run.dtypes) {
+      for (const auto features : options.features) {
+        all.push_back(dispatch_dtype(dtype, [&](auto tag) {
+          return measure<typename decltype(tag)::type>(options, ctx, g, op, features);
+        }));
+        shown.step();
+      }
+    }
+  }
+  return all;
+}
+
+// A millisecond is 1e-3 s, a billion 1e9.
+double per_second_in_billions(double amount, double milliseconds) {
+  return milliseconds > 0 ? amount / milliseconds / 1e6 : 0;
+}
+
+json to_json(const std::string& graph, const std::string& device, std::int64_t rows,
+             std::int64_t edges, int repeat, const std::vector<measurement>& all) {
+  json list = json::array();
+  for (const auto& m : all) {
+    list.push_back(
+        {{"op", name_of(m.op)},
+         {"dtype", name_of(m.dtype)},
+         {"features", m.features},
+         {"median_ms", m.median},
+         {"min_ms", m.lowest},
+         {"gathered_gb_per_s", per_second_in_billions(m.gathered, m.median)},
+         {"edges_per_s", 1e9 * per_second_in_billions(static_cast<double>(edges), m.median)}});
+  }
+  return {{"graph", graph}, {"device", device}, {"rows", rows},
+          {"edges", edges}, {"repeat", repeat}, {"results", list}};
+}
+
+std::string to_text(const json& report) {
+  std::string out = facts({{"graph", report["graph"].get<std::string>()},
+                           {"device", report["device"].get<std::string>()},
+                           {"rows", grouped(report["rows"].get<std::int64_t>())},
+                           {"edges", grouped(report["edges"].get<std::int64_t>())}});
+  table t({{"op", align::left},
+           {"dtype", align::left},
+           {"features"},
+           {"median ms"},
+           {"min ms"},
+           {"gathered GB/s"},
+           {"Gedges/s"}});
+  for (const auto& r : report["results"]) {
+    t.add({r["op"].get<std::string>(), r["dtype"].get<std::string>(),
+           grouped(r["features"].get<std::int64_t>()), rounded(r["median_ms"].get<double>()),
+           rounded(r["min_ms"].get<double>()), rounded(r["gathered_gb_per_s"].get<double>()),
+           rounded(r["edges_per_s"].get<double>() / 1e9)});
+  }
+  return out + "\n" + t.text();
+}
+
+void write_json(const std::string& path, const json& report) {
+  output_set files;
+  std::ofstream file(files.stage(path));
+  file << report.dump(2) << "\n";
+  file.close();
+  if (!file) throw bad_input(path + ": cannot be written");
+  files.commit();
+}
+
+}  // namespace
+
+void run(const bench_options& options) {
+  const auto source = load_graph(options.graph);
+  graph_options wanted;
+  wanted.reverse = edge_option::keep;
+  with_graph(source, options.run, wanted,
+             [&](const auto& ctx, const std::string& device, const auto& built) {
+               const auto g = built.view();
+               const auto all = measure_all(options, ctx, g);
+               const auto report =
+                   to_json(source.name, device, g.rows(), g.edges(), options.repeat, all);
+               if (!options.json_file.empty()) write_json(options.json_file, report);
+               fmt::print("{}", to_text(report));
+             });
+}
+
+}  // namespace quipu::cli

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "errors.hpp"
+#include "names.hpp"
+#include "options.hpp"
+#include "quipu/version.hpp"
+
+namespace quipu::cli {
+namespace {
+
+std::vector<std::string> split(const std::string& option, const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  for (const auto& word : words) {
+    if (word.empty()) throw bad_input(option + ": an entry of the list is empty");
+  }
+  return words;
+}
+
+template <class Value>
+Value choose(const std::string& option, const std::string& word,
+             const std::vector<std::pair<std::string, Value>>& names) {
+  for (const auto& [name, value] : names) {
+    if (name == word) return value;
+  }
+  throw bad_input(option + ": does not know " + word);
+}
+
+template <class Value>
+std::vector<Value> choose_all(const std::string& option, const std::string& text,
+                              const std::vector<std::pair<std::string, Value>>& names) {
+  std::vector<Value> values;
+  for (const auto& word : split(option, text)) values.push_back(choose(option, word, names));
+  return values;
+}
+
+std::vector<std::int64_t> parse_counts(const std::string& option, const std::string& text) {
+  std::vector<std::int64_t> counts;
+  for (const auto& word : split(option, text)) {
+    std::int64_t count = 0;
+    if (!CLI::detail::lexical_cast(word, count) || count < 1) {
+      throw bad_input(option + ": " + word + " is not a number above 0");
+    }
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+// CLI11's own range checks print limits of a thousand digits.
+std::string check_number(const std::string& text, std::int64_t lowest) {
+  std::int64_t value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value >= lowest) return {};
+  return text + " is not a whole number from " + std::to_string(lowest) + " on";
+}
+std::string whole_number(const std::string& text) { return check_number(text, 0); }
+std::string positive_number(const std::string& text) { return check_number(text, 1); }
+
+void add_graph(CLI::App& app, graph_argument& graph) {
+  app.add_option("GRAPH", graph.text,
+                 ".mtx | .txt .tsv .csv | .npz | folder | synthetic:NAME[,seed=N][,flat]")
+      ->required()
+      ->type_name("");
+  app.add_flag("--one-based", graph.one_based, "Edge lists: the first node is 1");
+  app.add_option("--nodes", graph.nodes, "Edge lists: number of nodes (default: largest id + 1)")
+      ->check(positive_number)
+      ->type_name("N");
+  app.add_option("--separator", graph.separator, "Edge lists: character between two fields")
+      ->check([](const std::string& s) {
+        return s.size() == 1 ? std::string() : std::string("is not one character");
+      })
+      ->type_name("C");
+  app.add_flag("--unweighted", graph.unweighted, "Forget the weights of the edges");
+}
+
+void add_run(CLI::App& app, run_options& run) {
+  app.add_option_function<std::string>(
+         "--device",
+         [&run](const std::string& word) { run.device = choose("--device", word, device_names()); },
+         "auto, cuda or host (default: auto, the GPU if there is one)")
+      ->type_name("");
+  app.add_option("--seed", run.seed, "For numbers that are drawn")->type_name("N");
+  app.add_option("--threads", run.threads, "On the host (default: one a core)")
+      ->check(whole_number)
+      ->type_name("N");
+}
+
+void add_dtype(CLI::App& app, run_options& run) {
+  app.add_option_function<std::string>(
+         "--dtype",
+         [&run](const std::string& word) {
+           run.dtypes = {choose("--dtype", word, element_names())};
+         },
+         "f32, f16 or bf16 (default: f32)")
+      ->type_name("");
+}
+
+void add_edge_flag(CLI::App& app, const std::string& name, edge_option& option,
+                   const std::string& text) {
+  app.add_flag_function(
+      name, [&option](std::int64_t) { option = edge_option::apply; }, text);
+}
+
+void add_info(CLI::App& root) {
+  auto options = std::make_shared<info_options>();
+  auto* app = root.add_subcommand("info", "Sizes, degrees and schedule of a graph");
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_dtype(*app, options->run);
+  app->add_flag("--json", options->run.json, "Print an object instead of text");
+  app->add_flag("--explain", options->explain, "Say why the library decides as it does");
+  app->callback([options] { run(*options); });
+}
+
+void add_convert(CLI::App& root) {
+  auto options = std::make_shared<convert_options>();
+  auto* app = root.add_subcommand("convert", "Write a graph in another format, changed if asked");
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_dtype(*app, options->run);
+  app->add_flag("--json", options->run.json, "Print an object instead of text");
+  app->add_option("-o,--output", options->output, "Target: .mtx, .npz or a folder")
+      ->required()
+      ->type_name("OUT");
+  app->add_flag("--transpose", options->transpose, "Senders become receivers; done first");
+  add_edge_flag(*app, "--symmetrise", options->edges.symmetrise, "Also (j, i) for each (i, j)");
+  add_edge_flag(*app, "--remove-self-loops", options->edges.remove_self_loops, "Drop (i, i)");
+  add_edge_flag(*app, "--coalesce", options->edges.coalesce,
+                "One edge for parallel ones, weights summed");
+  add_edge_flag(*app, "--self-loops", options->edges.add_self_loops, "Add (i, i) where none is");
+  app->callback([options] { run(*options); });
+}
+
+void add_reduce_choice(CLI::App& app, aggregate_options& options) {
+  app.add_option_function<std::string>(
+         "--op",
+         [&options](const std::string& word) { options.op = choose("--op", word, reduce_names()); },
+         "sum, mean, min or max")
+      ->required()
+      ->type_name("");
+}
+
+void add_aggregate(CLI::App& root) {
+  auto options = std::make_shared<aggregate_options>();
+  auto* app = root.add_subcommand("aggregate", "Reduce the rows of all senders of each receiver");
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_dtype(*app, options->run);
+  app->add_flag("--json", options->run.json, "Print an object instead of text");
+  add_reduce_choice(*app, *options);
+  const auto file = [&](const char* name, std::string& path, const char* text) {
+    app->add_option(name, path, text)->type_name("F.npy");
+  };
+  file("--input", options->input, "[columns, features] of f2, f4 or f8 (default: drawn)");
+  file("-o,--output", options->output, "[rows, features]: f2 for f16, else f4");
+  file("--argument", options->argument, "[rows, features] winning edge positions, -1: none");
+  file("--grad-output", options->grad_output, "[rows, features] (default: drawn)");
+  file("--grad-input", options->grad_input, "[columns, features], runs the backward pass");
+  app->add_option("--features", options->features, "Width of a drawn input (default: 64)")
+      ->type_name("F");
+  app->callback([options] { run(*options); });
+}
+
+void add_list(CLI::App& app, const std::string& name, const std::string& text,
+              std::function<void(const std::string&)> take) {
+  app.add_option_function<std::string>(name, std::move(take), text)->type_name("A,B,..");
+}
+
+void add_bench(CLI::App& root) {
+  auto options = std::make_shared<bench_options>();
+  auto* app = root.add_subcommand("bench", "Time operations: median of many runs");
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_list(*app, "--op", "Of sum, mean, min, max (default: sum)", [options](const auto& text) {
+    options->ops = choose_all("--op", text, reduce_names());
+  });
+  add_list(*app, "--dtype", "Of f32, f16, bf16 (default: f32)", [options](const auto& text) {
+    options->run.dtypes = choose_all("--dtype", text, element_names());
+  });
+  add_list(*app, "--features", "Widths (default: 64)",
+           [options](const auto& text) { options->features = parse_counts("--features", text); });
+  app->add_option("--repeat", options->repeat, "Timed runs (default: 20)")
+      ->check(positive_number)
+      ->type_name("N");
+  app->add_option("--json", options->json_file, "Also write the results here")->type_name("FILE");
+  app->callback([options] { run(*options); });
+}
+
+// One line, whatever a library put into its message.
+int complain(const std::string& text, int code) {
+  std::string line = text;
+  std::ranges::replace(line, '\n', ' ');
+  line.erase(line.find_last_not_of(' ') + 1);
+  fmt::print(stderr, "quipu: {}\n", line);
+  return code;
+}
+
+// CLI11's messages in the form `--option: what`.
+std::string explain(const CLI::ParseError& wrong, const CLI::App& app) {
+  std::string text = wrong.what();
+  const auto left = app.remaining(true);
+  const bool unknown =
+      dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr || app.get_subcommands().empty();
+  if (unknown && !left.empty()) return left.front() + ": not expected";
+  const bool command_missing = app.get_subcommands().empty();
+  const auto at = text.find(" is required");
+  if (!command_missing && at != std::string::npos) text.insert(at, ":");
+  return text;
+}
+
+int run_command(int argc, char** argv) {
+  CLI::App app("Graph layers and graph files, on a GPU or without one", "quipu");
+  app.set_version_flag("--version", fmt::format("quipu {}.{}.{}", QUIPU_VERSION_MAJOR,
+                                                QUIPU_VERSION_MINOR, QUIPU_VERSION_PATCH));
+  app.require_subcommand(1);
+  add_info(app);
+  add_convert(app);
+  add_aggregate(app);
+  add_bench(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& wrong) {
+    return complain(explain(wrong, app), 2);
+  } catch (const bad_input& wrong) {
+    return complain(wrong.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", 1);
+  } catch (const std::exception& wrong) {
+    return complain(wrong.what(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace quipu::cli
+
+int main(int argc, char** argv) { return quipu::cli::run_command(argc, argv); }

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the command that QUIPU_COMMAND names on small files, as a user would.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "quipu/io/matrix_market.hpp"
+#include "quipu/io/npy.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using quipu::check;
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+/// A folder of its own, in which the command runs.
+class workshop {
+ public:
+  workshop() {
+    auto pattern = (fs::temp_directory_path() / "quipu-cli-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    folder_ = pattern;
+  }
+  workshop(const workshop&) = delete;
+  workshop& operator=(const workshop&) = delete;
+  ~workshop() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+    fs::remove(error_file(), ignored);
+  }
+
+  fs::path operator/(const std::string& name) const { return folder_ / name; }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  void write_floats(const std::string& name, const std::vector<std::int64_t>& shape,
+                    const std::vector<float>& values) const {
+    check(quipu::write_npy(folder_ / name, quipu::npy_kind::f4, shape, values.data()));
+  }
+  void write_ids(const std::string& name, const std::vector<std::int64_t>& values) const {
+    const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(values.size())};
+    check(quipu::write_npy(folder_ / name, quipu::npy_kind::i8, shape, values.data()));
+  }
+
+  template <class T>
+  std::vector<T> read(const std::string& name) const {
+    return check(quipu::npy_as<T>(check(quipu::read_npy(folder_ / name))));
+  }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      names.insert(fs::relative(entry.path(), folder_).string());
+    }
+    return names;
+  }
+
+  outcome run(const std::string& arguments) const {
+    const char* command = std::getenv("QUIPU_COMMAND");
+    REQUIRE(command != nullptr);
+    const std::string line = "cd '" + folder_.string() + "' && '" + command + "' " + arguments +
+                             " 2>'" + error_file().string() + "'";
+    FILE* pipe = ::popen(line.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    outcome o;
+    std::array<char, 4096> piece{};
+    while (const auto got = std::fread(piece.data(), 1, piece.size(), pipe)) {
+      o.out.append(piece.data(), got);
+    }
+    const int status = ::pclose(pipe);
+    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    o.err = content(error_file());
+    return o;
+  }
+
+  /// Runs what must succeed, on the host; returns what it printed.
+  std::string succeed(const std::string& arguments) const {
+    const auto o = run(arguments + " --device host");
+    CAPTURE(arguments, o.err);
+    REQUIRE(o.code == 0);
+    CHECK(o.err.empty());
+    return o.out;
+  }
+
+ private:
+  fs::path error_file() const { return folder_.string() + ".stderr"; }
+  fs::path folder_;
+};
+
+// Receivers 0, 1, 2, 3 of senders: 0 <- {1 (2), 2 (-1)}, 1 <- {0 (0.5)}, 2 <- {}, 3 <- {0 (1), 1
+// (3), 3 (1)}.
+constexpr const char* small_list =
+    "# from to weight\n1 0 2\n2 0 -1\n0 1 0.5\n0 3 1\n1 3 3\n3 3 1\n";
+const std::vector<float> small_input{1, 10, 2, 20, 3, -30, 4, 40};
+
+void write_small(const workshop& w) {
+  w.write("small.txt", small_list);
+  w.write_floats("x.npy", {4, 2}, small_input);
+}
+
+std::string karate() {
+  return "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 3\n2 1\n3 1\n3 2\n";
+}
+
+}  // namespace
+
+TEST_CASE("aggregate sums by weight", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.succeed("aggregate small.txt --op sum --input x.npy -o y.npy");
+  CHECK(w.read<float>("y.npy") == std::vector<float>{1, 70, 0.5, 5, 0, 0, 11, 110});
+  w.succeed("aggregate small.txt --op sum --input x.npy -o y.npy --unweighted");
+  CHECK(w.read<float>("y.npy") == std::vector<float>{5, -10, 1, 10, 0, 0, 7, 70});
+  w.succeed("aggregate small.txt --op mean --input x.npy -o y.npy --unweighted --dtype bf16");
+  const auto mean = w.read<float>("y.npy");
+  CHECK(mean[0] == 2.5f);
+  CHECK(mean[6] == Approx(7.0 / 3).epsilon(1.0 / 256));
+}
+
+TEST_CASE("aggregate names winners and sends gradients back to them", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.write_floats("g.npy", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  w.succeed(
+      "aggregate small.txt --op max --input x.npy -o y.npy --argument a.npy "
+      "--grad-output g.npy --grad-input d.npy");
+  CHECK(w.read<float>("y.npy") == std::vector<float>{3, 20, 1, 10, 0, 0, 4, 40});
+  CHECK(w.read<std::int64_t>("a.npy") == std::vector<std::int64_t>{1, 0, 2, 2, -1, -1, 5, 5});
+  CHECK(w.read<float>("d.npy") == std::vector<float>{3, 4, 0, 2, 1, 0, 7, 8});
+}
+
+TEST_CASE("outputs have the type that holds them", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.succeed("aggregate small.txt --op min --input x.npy -o half.npy --dtype f16");
+  CHECK(check(quipu::read_npy(w / "half.npy")).kind == quipu::npy_kind::f2);
+  w.succeed("aggregate small.txt --op min --input x.npy -o brain.npy --dtype bf16");
+  const auto brain = check(quipu::read_npy(w / "brain.npy"));
+  CHECK(brain.kind == quipu::npy_kind::f4);
+  CHECK(brain.shape == std::vector<std::int64_t>{4, 2});
+}
+
+TEST_CASE("what is left out is drawn from the seed", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.succeed("aggregate small.txt --op sum --features 5 --seed 1 -o a.npy");
+  w.succeed("aggregate small.txt --op sum --features 5 --seed 1 -o b.npy");
+  w.succeed("aggregate small.txt --op sum --features 5 --seed 2 -o c.npy");
+  CHECK(content(w / "a.npy") == content(w / "b.npy"));
+  CHECK(content(w / "a.npy") != content(w / "c.npy"));
+  const auto report = nlohmann::json::parse(
+      w.succeed("aggregate synthetic:cora,seed=3 --op mean --features 4 --json"));
+  CHECK(report["features"] == 4);
+  CHECK(report["rows"] == 2708);
+  CHECK(report["milliseconds"] >= 0);
+}
+
+TEST_CASE("info counts", "[cli]") {
+  const workshop w;
+  write_small(w);
+  const auto r = nlohmann::json::parse(w.succeed("info small.txt --json --explain"));
+  CHECK(r["rows"] == 4);
+  CHECK(r["columns"] == 4);
+  CHECK(r["edges"] == 6);
+  CHECK(r["weighted"] == true);
+  CHECK(r["forward"]["max_degree"] == 3);
+  CHECK(r["forward"]["empty_rows"] == 1);
+  CHECK(r["forward"]["mean_degree"] == 1.5);
+  CHECK(r["forward"]["histogram"][2]["rows"] == 2);
+  CHECK(r["reverse"]["empty_rows"] == 0);
+  CHECK(r["explain"].size() >= 3);
+  w.write("one.csv", "1,2\n2,3\n");
+  const auto one = nlohmann::json::parse(w.succeed("info one.csv --one-based --nodes 9 --json"));
+  CHECK(one["rows"] == 9);
+  CHECK(one["forward"]["empty_rows"] == 7);
+  CHECK(w.succeed("info small.txt").find("Receivers") != std::string::npos);
+}
+
+TEST_CASE("convert keeps the graph through every format", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.succeed("convert small.txt -o a.npz");
+  w.succeed("convert a.npz -o folder");
+  w.succeed("convert folder -o b.mtx");
+  CHECK(w.read<std::int64_t>("folder/indptr.npy") == std::vector<std::int64_t>{0, 2, 3, 3, 6});
+  CHECK(w.read<std::int64_t>("folder/indices.npy") == std::vector<std::int64_t>{1, 2, 0, 0, 1, 3});
+  CHECK(w.read<float>("folder/data.npy") == std::vector<float>{2, -1, 0.5, 1, 3, 1});
+  const auto back = check(quipu::read_matrix_market(w / "b.mtx"));
+  CHECK(back.row == std::vector<std::int64_t>{0, 0, 1, 3, 3, 3});
+  CHECK(back.value == std::vector<double>{2, -1, 0.5, 1, 3, 1});
+  w.succeed("convert b.mtx -o folder --unweighted --transpose");
+  CHECK(w.files().count("folder/data.npy") == 0);
+  CHECK(w.read<std::int64_t>("folder/indptr.npy") == std::vector<std::int64_t>{0, 2, 4, 5, 6});
+}
+
+TEST_CASE("convert changes edges when asked", "[cli]") {
+  const workshop w;
+  w.write("t.mtx", karate());
+  w.write("e.txt", "0 1\n0 1\n2 2\n");
+  const auto edges = [&](const std::string& arguments) {
+    return nlohmann::json::parse(w.succeed("convert " + arguments + " -o out --json"))["edges"];
+  };
+  CHECK(edges("t.mtx") == 6);
+  CHECK(edges("t.mtx --self-loops") == 9);
+  CHECK(edges("e.txt") == 3);
+  CHECK(edges("e.txt --coalesce") == 2);
+  CHECK(edges("e.txt --remove-self-loops") == 2);
+  CHECK(edges("e.txt --remove-self-loops --coalesce --symmetrise") == 2);
+}
+
+TEST_CASE("rows and columns may differ", "[cli]") {
+  const workshop w;
+  w.write("wide.mtx", "%%MatrixMarket matrix coordinate real general\n2 5 2\n1 5 2\n2 1 3\n");
+  w.succeed("convert wide.mtx -o folder");
+  CHECK(w.read<std::int64_t>("folder/shape.npy") == std::vector<std::int64_t>{2, 5});
+  w.write_floats("x.npy", {5, 1}, {1, 2, 3, 4, 5});
+  w.succeed("aggregate folder --op sum --input x.npy -o y.npy");
+  CHECK(w.read<float>("y.npy") == std::vector<float>{10, 3});
+}
+
+TEST_CASE("bench measures every combination", "[cli]") {
+  const workshop w;
+  w.succeed(
+      "bench synthetic:cora --op sum,max --features 4,8,16 --dtype f32,bf16 --repeat 2 "
+      "--json b.json");
+  const auto r = nlohmann::json::parse(content(w / "b.json"));
+  REQUIRE(r["results"].size() == 12);
+  CHECK(r["edges"] == 10556);
+  for (const auto& m : r["results"]) {
+    CHECK(m["median_ms"] >= m["min_ms"]);
+    CHECK(m["edges_per_s"] > 0);
+  }
+}
+
+TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.write("bad.txt", "0 1\n1 x\n");
+  w.write("bad.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n3 1\n");
+  w.write("bad.npz", "PK no");
+  w.write("huge.txt", "0 99999999999\n");
+  w.write("what.xyz", "");
+  fs::create_directory(w / "broken");
+  w.write_ids("broken/indptr.npy", {0, 2, 1});
+  w.write_ids("broken/indices.npy", {0});
+  fs::create_directory(w / "outside");
+  w.write_ids("outside/indptr.npy", {0, 1, 2});
+  w.write_ids("outside/indices.npy", {0, 4'294'967'297});
+  w.write_floats("short.npy", {3, 2}, {1, 2, 3, 4, 5, 6});
+  w.write_floats("vector.npy", {4}, {1, 2, 3, 4});
+  w.write_ids("integers.npy", {1, 2, 3, 4});
+  const auto before = w.files();
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"info bad.txt", "bad.txt:2: "},
+      {"info bad.mtx", "bad.mtx:3: "},
+      {"info bad.npz", "bad.npz: "},
+      {"info huge.txt", "huge.txt: "},
+      {"info what.xyz", "what.xyz: "},
+      {"info missing.mtx", "missing.mtx: "},
+      {"info broken", "broken: "},
+      {"info outside", "outside: "},
+      {"info synthetic:nobody", "synthetic:nobody: "},
+      {"info synthetic:cora,seed=x", "synthetic:cora,seed=x: "},
+      {"convert bad.txt -o out.mtx", "bad.txt:2: "},
+      {"convert broken -o out.npz --transpose", "broken: "},
+      {"convert small.txt -o out.csv", "--output: "},
+      {"convert small.txt", "--output: "},
+      {"convert small.txt -o no/such/out.mtx", "no/such/out.mtx: "},
+      {"convert small.txt -o no/such/out", "no/such/out: "},
+      {"aggregate small.txt --op sum --input short.npy -o out.npy", "short.npy: "},
+      {"aggregate small.txt --op sum --input vector.npy -o out.npy", "vector.npy: "},
+      {"aggregate small.txt --op sum --input integers.npy -o out.npy", "integers.npy: "},
+      {"aggregate small.txt --op sum --input x.npy --features 3 -o out.npy", "--features: "},
+      {"aggregate small.txt --op sum --argument a.npy -o out.npy", "--argument: "},
+      {"aggregate small.txt --op sum --grad-output x.npy -o out.npy", "--grad-output: "},
+      {"aggregate small.txt --op median -o out.npy", "--op: "},
+      {"aggregate small.txt -o out.npy", "--op: "},
+      {"aggregate small.txt --op max --argument no/a.npy -o out.npy", "no/a.npy: "},
+      {"aggregate small.txt --op max --argument out.npy -o out.npy", "out.npy: "},
+      {"aggregate small.txt --op sum --dtype f8 -o out.npy", "--dtype: "},
+      {"info small.txt --device tpu", "--device: "},
+      {"info small.txt --nodes 2", "small.txt:"},
+      {"info small.txt --nodes -2", "--nodes: "},
+      {"info small.txt --separator ab", "--separator: "},
+      {"info small.txt --bogus", "--bogus: "},
+      {"info", "GRAPH: "},
+      {"knot small.txt", "knot: "},
+      {"bench small.txt --features 8,x", "--features: "},
+      {"bench small.txt --repeat 0", "--repeat: "},
+      {"bench small.txt --features 8 --repeat 1 --json no/b.json", "no/b.json: "}};
+  for (const auto& [arguments, start] : cases) {
+    const auto o = w.run(arguments);
+    CAPTURE(arguments, o.err, o.out);
+    CHECK(o.code == 2);
+    CHECK(o.err.starts_with("quipu: " + start));
+    CHECK(std::ranges::count(o.err, '\n') == 1);
+    CHECK(o.out.empty());
+    CHECK(w.files() == before);
+  }
+}
+
+TEST_CASE("help and version are no errors", "[cli]") {
+  const workshop w;
+  CHECK(w.run("--help").code == 0);
+  CHECK(w.run("aggregate --help").code == 0);
+  const auto version = w.run("--version");
+  CHECK(version.code == 0);
+  CHECK(version.out.starts_with("quipu "));
+}
+
+TEST_CASE("an output that fails leaves the former one", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.write("y.npy", "former");
+  CHECK(w.run("aggregate small.txt --op max --input x.npy -o y.npy --argument no/a.npy").code == 2);
+  CHECK(content(w / "y.npy") == "former");
+}
