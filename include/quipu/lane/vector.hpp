@@ -41,10 +41,13 @@ QUIPU_HD inline void store_vector(T* to, const raw_vector<T, Width>& v) {
     uint4 bits;
     memcpy(&bits, &v, sizeof v);
     __stcs(reinterpret_cast<uint4*>(to), bits);  // written once: let it leave the cache early
-    return;
+  } else {
+    QUIPU_UNROLL
+    for (int i = 0; i < Width; ++i) to[i] = v.data[i];
   }
-#endif
+#else
   memcpy(static_cast<void*>(to), &v, sizeof v);
+#endif
 }
 
 /// The features of one row that one lane holds, unconverted.

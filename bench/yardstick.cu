@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+#include "yardstick.hpp"
 
-// The yardstick: the sum of sender rows, written by hand in the plainest way that is not slow. One
-// warp a row, rows above 256 edges in chunks whose parts meet by float atomics on a cleared output,
-// 16-byte loads, several edges in flight. It knows nothing of the library.
-
-#include <cuda_runtime.h>
-
-#include <cstdint>
-#include <vector>
+#include <algorithm>
 
 namespace yardstick {
 
-constexpr int chunk_edges = 256;
-
-struct chunk {
-  std::int32_t row;
-  std::int32_t begin;
-  std::int32_t end;
-  std::int32_t shared;  // 1: other chunks write this row too
-};
-
-/// Rows in order; long rows as consecutive chunks.
-inline std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets) {
+std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets) {
   std::vector<chunk> chunks;
   for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
     const auto begin = offsets[r], end = offsets[r + 1];
@@ -33,6 +16,8 @@ inline std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets) 
   }
   return chunks;
 }
+
+namespace {
 
 /// F features in fp32; each lane holds F / 128 float4, or half a warp an edge when F is 64.
 template <int F, int Unroll>
@@ -94,14 +79,39 @@ __global__ void __launch_bounds__(256) row_kernel(const chunk* chunks, int count
   }
 }
 
-/// Clears the output if any row is cut, then one launch. F must be 64, 128 or 256.
-template <int F>
-void sum_rows(const chunk* chunks, int count, bool any_shared, const int* indices, const float* x,
-              float* y, std::int64_t rows, cudaStream_t stream) {
-  if (any_shared) (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows) * F * sizeof(float), stream);
-  constexpr int unroll = F == 256 ? 2 : 4;
-  const int blocks = (count + 7) / 8;
-  row_kernel<F, unroll><<<blocks, 256, 0, stream>>>(chunks, count, indices, x, y);
+template <int F, int Unroll>
+void launch_rows(const chunk* chunks, int count, const int* indices, const float* x, float* y,
+                 cudaStream_t stream) {
+  row_kernel<F, Unroll><<<(count + 7) / 8, 256, 0, stream>>>(chunks, count, indices, x, y);
+}
+
+__global__ void scatter_kernel(const std::int32_t* winners, const float* gradient, float* result,
+                               std::int64_t count, int features) {
+  const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (k >= count) return;
+  const std::int32_t sender = winners[k];
+  if (sender < 0) return;
+  atomicAdd(result + static_cast<std::int64_t>(sender) * features + k % features, gradient[k]);
+}
+
+}  // namespace
+
+void sum_rows(int features, const chunk* chunks, int count, bool any_shared, const std::int32_t* indices,
+              const float* x, float* y, std::int64_t rows, cudaStream_t stream) {
+  if (any_shared) {
+    (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows * features) * sizeof(float), stream);
+  }
+  if (features == 64) launch_rows<64, 4>(chunks, count, indices, x, y, stream);
+  if (features == 128) launch_rows<128, 4>(chunks, count, indices, x, y, stream);
+  if (features == 256) launch_rows<256, 2>(chunks, count, indices, x, y, stream);
+}
+
+void scatter_add(const std::int32_t* winners, const float* gradient, float* result, std::int64_t rows,
+                 std::int64_t columns, int features, cudaStream_t stream) {
+  (void)cudaMemsetAsync(result, 0, static_cast<std::size_t>(columns * features) * sizeof(float), stream);
+  const std::int64_t count = rows * features;
+  const auto blocks = static_cast<unsigned>((count + 255) / 256);
+  scatter_kernel<<<blocks, 256, 0, stream>>>(winners, gradient, result, count, features);
 }
 
 }  // namespace yardstick

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "quipu/core/buffer.hpp"
+
+namespace bench {
+
+/// Times device work with events; optionally drives everything out of L2 before each run.
+class device_timer {
+ public:
+  explicit device_timer(const quipu::context& ctx) : ctx_(ctx) {
+    (void)cudaEventCreate(&begin_);
+    (void)cudaEventCreate(&end_);
+  }
+  ~device_timer() {
+    (void)cudaEventDestroy(begin_);
+    (void)cudaEventDestroy(end_);
+  }
+  device_timer(const device_timer&) = delete;
+  device_timer& operator=(const device_timer&) = delete;
+
+  /// Milliseconds of one run.
+  double once(const std::function<void()>& work) {
+    (void)cudaEventRecord(begin_, ctx_.stream);
+    work();
+    (void)cudaEventRecord(end_, ctx_.stream);
+    (void)cudaEventSynchronize(end_);
+    float ms = 0;
+    (void)cudaEventElapsedTime(&ms, begin_, end_);
+    return ms;
+  }
+
+  /// Median milliseconds of `repeats` runs after two that are not counted.
+  double median(int repeats, const std::function<void()>& work) {
+    for (int k = 0; k < 2; ++k) (void)once(work);
+    std::vector<double> ms(static_cast<std::size_t>(repeats));
+    for (double& m : ms) m = once(work);
+    std::nth_element(ms.begin(), ms.begin() + repeats / 2, ms.end());
+    return ms[static_cast<std::size_t>(repeats / 2)];
+  }
+
+  void clear_cache() {
+    if (sweep_.empty()) sweep_ = quipu::check(quipu::make_device_buffer<char>(ctx_, 3 * ctx_.l2_bytes));
+    (void)cudaMemsetAsync(sweep_.data(), 1, sweep_.bytes(), ctx_.stream);
+  }
+
+ private:
+  const quipu::context ctx_;
+  cudaEvent_t begin_{}, end_{};
+  quipu::buffer<char> sweep_;
+};
+
+}  // namespace bench

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sweeps lay-outs of the sum program: lanes x vectors, unroll, block size, slice length, visit order.
+// What it prints is where the rows of reduce/detail/aggregate_tuning.hpp come from.
+//   quipu_tune_sum GRAPH...
+#include <cstdio>
+#include <string>
+
+#include "quipu/engine/device_engine.cuh"
+#include "quipu/io/synthetic.hpp"
+#include "quipu/reduce/detail/aggregate_program.hpp"
+#include "timing.hpp"
+#include "yardstick.hpp"
+
+namespace {
+
+using namespace quipu;
+using bench::device_timer;
+
+struct setting {
+  const context& ctx;
+  device_timer& timer;
+  const graph_view<std::int32_t, std::int32_t>& graph;
+  const void* x;
+  void* y;
+  int repeats;
+  double floor_ms;
+  const char* schedule;
+};
+
+template <engine_policy P, class T>
+void time_policy(const setting& s, std::int64_t features, double& best, std::string& line) {
+  using program_type = detail::sum_program<T, detail::unit_factor>;
+  const program_type program{static_cast<T*>(s.y), features, {}, reduce::sum};
+  dense_rows<T> rows;
+  rows.data = static_cast<const T*>(s.x);
+  rows.row_stride = features;
+  arena counting;
+  (void)carve_partials<P, program_type>(counting, s.graph.forward.schedule, features);
+  static buffer<char> space;
+  if (space.size() < static_cast<std::int64_t>(counting.bytes())) {
+    space = check(make_device_buffer<char>(s.ctx, static_cast<std::int64_t>(counting.bytes())));
+  }
+  arena bound({space.data(), space.bytes()});
+  const auto partial = carve_partials<P, program_type>(bound, s.graph.forward.schedule, features);
+  const double ms = s.timer.median(s.repeats, [&] {
+    check(traverse<P>(s.ctx, program, rows, s.graph.forward, features, partial));
+  });
+  if (ms >= best) return;
+  best = ms;
+  char text[160];
+  std::snprintf(text, sizeof text, "%8.4f ms %5.3f floor  %2dx%d u%d t%d", ms, ms / s.floor_ms, P.lanes,
+                P.vectors, P.unroll, P.threads);
+  line = text;
+}
+
+template <class T, int Lanes, int Vectors, int... Unrolls>
+void time_shape(const setting& s, std::int64_t features) {
+  constexpr int width = 16 / static_cast<int>(sizeof(T));
+  double best = 1e9;
+  std::string line;
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 64}, T>(s, features, best, line), ...);
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 128}, T>(s, features, best, line), ...);
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 256}, T>(s, features, best, line), ...);
+  std::printf("    %-4s F=%-4d %-16s %s\n", sizeof(T) == 4 ? "f32" : "f16", static_cast<int>(features),
+              s.schedule, line.c_str());
+}
+
+double floor_of(const context& ctx, device_timer& timer, const graph_view<std::int32_t, std::int32_t>& g,
+                const float* x, float* y, int features, int repeats) {
+  const auto offsets = check(to_host(ctx, g.forward.csr.offsets, g.rows() + 1));
+  const auto chunks = yardstick::make_chunks(offsets);
+  const auto device_chunks = check(to_device(ctx, chunks));
+  bool shared = false;
+  for (const auto& c : chunks) shared |= c.shared != 0;
+  const auto count = static_cast<int>(chunks.size());
+  return timer.median(repeats, [&] {
+    yardstick::sum_rows(features, device_chunks.data(), count, shared, g.forward.csr.indices, x, y, g.rows(),
+                        ctx.stream);
+  });
+}
+
+void tune(const context& ctx, device_timer& timer, const std::string& name) {
+  const auto request = check(parse_synthetic(name));
+  graph_options options;
+  options.reverse = edge_option::keep;
+  double floors[3] = {0, 0, 0};
+  const bool large = request.shape.edges > 10'000'000;
+  const int repeats = large ? 5 : 15;
+  buffer<float> x, y;
+  for (const std::int32_t slice : {32, 64, 128, 256, 512, 1024, 2048}) {
+    if (large ? slice < 256 : slice > 256) continue;
+    for (const auto order : {visit_order::natural, visit_order::grouped}) {
+      options.schedule = {slice, order};
+      const auto graph = check(make_synthetic(ctx, request, options));
+      const auto g = graph.view();
+      if (x.empty()) {
+        std::vector<float> values(static_cast<std::size_t>(g.columns() * 256));
+        std::uint32_t state = 1;
+        for (float& v : values) v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 1e-7f - 0.8f;
+        x = check(to_device(ctx, values));
+        y = check(make_device_buffer<float>(ctx, g.rows() * 256));
+        std::printf("%s rows %lld edges %lld max %lld\n", name.c_str(), static_cast<long long>(g.rows()),
+                    static_cast<long long>(g.edges()), static_cast<long long>(g.forward.degrees.max_degree));
+        for (int i = 0; i < 3; ++i) {
+          floors[i] = floor_of(ctx, timer, g, x.data(), y.data(), 64 << i, repeats);
+          std::printf("    floor F=%-4d %8.4f ms\n", 64 << i, floors[i]);
+        }
+      }
+      const std::string label = std::to_string(slice) + (order == visit_order::natural ? " natural" : " grouped");
+      const setting base{ctx, timer, g, x.data(), y.data(), repeats, floors[0], label.c_str()};
+      auto s64 = base, s128 = base, s256 = base;
+      s128.floor_ms = floors[1];
+      s256.floor_ms = floors[2];
+      time_shape<float, 16, 1, 2, 4, 8>(s64, 64);
+      time_shape<float, 8, 2, 2, 4>(s64, 64);
+      time_shape<float, 4, 4, 1, 2>(s64, 64);
+      time_shape<float, 32, 1, 2, 4, 8>(s128, 128);
+      time_shape<float, 16, 2, 1, 2, 4>(s128, 128);
+      time_shape<float, 8, 4, 1, 2>(s128, 128);
+      time_shape<float16, 16, 1, 2, 4, 8>(s128, 128);
+      time_shape<float16, 8, 2, 2, 4>(s128, 128);
+      time_shape<float, 32, 2, 1, 2, 4>(s256, 256);
+      time_shape<float, 16, 4, 1, 2>(s256, 256);
+      time_shape<float, 32, 1, 4, 8>(s256, 256);
+    }
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cudaStream_t stream = nullptr;
+  (void)cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  const auto ctx = check(make_context(stream));
+  device_timer timer(ctx);
+  for (int i = 1; i < argc; ++i) tune(ctx, timer, argv[i]);
+  return 0;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The yardsticks, written by hand in the plainest way that is not slow. They know nothing of the
+// library: no bar is measured against something that shares its code.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace yardstick {
+
+/// A part of a row that one warp sums.
+struct chunk {
+  std::int32_t row;
+  std::int32_t begin;
+  std::int32_t end;
+  std::int32_t shared;  // 1: other chunks write this row too
+};
+
+constexpr int chunk_edges = 256;
+
+/// Rows in order; rows above 256 edges as consecutive chunks.
+std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets);
+
+/// The floor: Y[i] = sum of X[j], fp32, `features` 64, 128 or 256 packed. One warp a chunk, 16-byte
+/// loads, several edges in flight; the parts of a cut row meet by float atomics on a cleared output.
+void sum_rows(int features, const chunk* chunks, int count, bool any_shared, const std::int32_t* indices,
+              const float* x, float* y, std::int64_t rows, cudaStream_t stream);
+
+/// The peers' max backward: clears dX, then one thread an element adds its gradient to the winning
+/// sender, whose id was saved as int32 (-1: none).
+void scatter_add(const std::int32_t* winners, const float* gradient, float* result, std::int64_t rows,
+                 std::int64_t columns, int features, cudaStream_t stream);
+
+}  // namespace yardstick
