@@ -30,7 +30,7 @@ struct setting {
 template <engine_policy P, class T>
 void time_policy(const setting& s, std::int64_t features, double& best, std::string& line) {
   using program_type = detail::sum_program<T, detail::unit_factor>;
-  const program_type program{static_cast<T*>(s.y), features, {}, reduce::sum};
+  const program_type program{static_cast<T*>(s.y), features, {}, reduce::sum, store_hint::stream};
   dense_rows<T> rows;
   rows.data = static_cast<const T*>(s.x);
   rows.row_stride = features;

@@ -94,7 +94,19 @@ __global__ void scatter_kernel(const std::int32_t* winners, const float* gradien
   atomicAdd(result + static_cast<std::int64_t>(sender) * features + k % features, gradient[k]);
 }
 
+__global__ void hold_kernel(unsigned long long nanoseconds) {
+  unsigned long long begin = 0, now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < nanoseconds);
+}
+
 }  // namespace
+
+void hold(double microseconds, cudaStream_t stream) {
+  hold_kernel<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(microseconds * 1000));
+}
 
 void sum_rows(int features, const chunk* chunks, int count, bool any_shared, const std::int32_t* indices,
               const float* x, float* y, std::int64_t rows, cudaStream_t stream) {

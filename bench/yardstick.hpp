@@ -34,4 +34,8 @@ void sum_rows(int features, const chunk* chunks, int count, bool any_shared, con
 void scatter_add(const std::int32_t* winners, const float* gradient, float* result, std::int64_t rows,
                  std::int64_t columns, int features, cudaStream_t stream);
 
+/// Keeps the stream busy for a while, so that what is enqueued behind it runs back to back, and what
+/// is timed is the device alone.
+void hold(double microseconds, cudaStream_t stream);
+
 }  // namespace yardstick

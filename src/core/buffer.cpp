@@ -8,7 +8,11 @@ namespace quipu::detail {
 
 namespace {
 constexpr std::align_val_t host_alignment{64};
+
+status out_of_memory(const char* message, std::size_t bytes) noexcept {
+  return failure(status_code::out_of_memory, message, -1, static_cast<std::int64_t>(bytes));
 }
+}  // namespace
 
 status allocate(memory_kind kind, std::int32_t device, std::size_t bytes, void** out) noexcept {
   *out = nullptr;
@@ -16,11 +20,14 @@ status allocate(memory_kind kind, std::int32_t device, std::size_t bytes, void**
   if (kind == memory_kind::host) {
     *out = ::operator new(bytes, host_alignment, std::nothrow);
     if (*out != nullptr) return success();
-    return failure(status_code::out_of_memory, "host memory", -1, static_cast<std::int64_t>(bytes));
+    return out_of_memory("out of host memory", bytes);
   }
   const device_guard guard(device);
-  if (kind == memory_kind::pinned) return from_cuda(cudaMallocHost(out, bytes), "pinned memory");
-  return from_cuda(cudaMalloc(out, bytes), "device memory");
+  const bool pinned = kind == memory_kind::pinned;
+  const auto error = pinned ? cudaMallocHost(out, bytes) : cudaMalloc(out, bytes);
+  const status s = from_cuda(error, pinned ? "pinned memory" : "device memory");
+  if (s.code != status_code::out_of_memory) return s;
+  return out_of_memory(pinned ? "out of pinned memory" : "out of device memory", bytes);
 }
 
 void release(memory_kind kind, std::int32_t device, void* data) noexcept {

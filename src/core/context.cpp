@@ -16,6 +16,9 @@ status from_cuda(cudaError_t error, const char* what) noexcept {
 }
 
 result<context> make_context(cudaStream_t stream, std::int32_t device) {
+  if (stream == nullptr) {
+    return failure(status_code::invalid_argument, "stream: null; make one");
+  }
   int count = 0;
   if (auto e = cudaGetDeviceCount(&count); e != cudaSuccess) return from_cuda(e, "no usable GPU");
   if (count == 0) return from_cuda(cudaErrorNoDevice, "no usable GPU");
@@ -55,7 +58,8 @@ device_guard::~device_guard() {
   if (former_ >= 0) (void)cudaSetDevice(former_);
 }
 
-status check_device_pointer(const void* data, std::int64_t count, const char* what) noexcept {
+status check_device_pointer(const void* data, std::int64_t count, const char* what,
+                            std::int32_t device) noexcept {
   if (count == 0) return success();
   if (data == nullptr) return failure(status_code::invalid_argument, what);
   cudaPointerAttributes attributes{};
@@ -64,6 +68,10 @@ status check_device_pointer(const void* data, std::int64_t count, const char* wh
   }
   if (attributes.type == cudaMemoryTypeUnregistered) {
     return failure(status_code::invalid_argument, what);
+  }
+  // Managed and pinned memory can be read from every device.
+  if (device >= 0 && attributes.type == cudaMemoryTypeDevice && attributes.device != device) {
+    return failure(status_code::invalid_argument, what, -1, device, attributes.device);
   }
   return success();
 }

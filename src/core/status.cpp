@@ -7,26 +7,43 @@
 
 namespace quipu {
 
+namespace {
+
+// The two numbers of a status, in words.
+std::string numbers(const status& s) {
+  if (s.expected == 0 && s.actual == 0) return {};
+  const auto expected = std::to_string(s.expected), actual = std::to_string(s.actual);
+  if (s.code == status_code::workspace_too_small) {
+    return " (" + expected + " bytes needed, " + actual + " given)";
+  }
+  if (s.code == status_code::out_of_memory) return " (" + expected + " bytes wanted)";
+  return " (expected " + expected + ", got " + actual + ")";
+}
+
+// A position follows its noun, which ends the message; of a parse error it is a line, 0 for none.
+std::string place(const status& s) {
+  if (s.code != status_code::parse_error) {
+    return s.position < 0 ? std::string() : " " + std::to_string(s.position);
+  }
+  return s.position <= 0 ? std::string() : " in line " + std::to_string(s.position);
+}
+
+// What the vendor's code means; the codes of other failures add nothing.
+std::string cause(const status& s) {
+  if (s.native == 0) return {};
+  if (s.code == status_code::io_error) return std::string(": ") + std::strerror(s.native);
+  if (s.code == status_code::cuda_error || s.code == status_code::no_device ||
+      s.code == status_code::out_of_memory) {
+    return std::string(": ") + cudaGetErrorString(static_cast<cudaError_t>(s.native));
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string describe(const status& s) {
   if (s.ok()) return "ok";
-  std::string text = s.message;
-  if (s.code == status_code::workspace_too_small) {
-    text += " (" + std::to_string(s.expected) + " bytes needed, " + std::to_string(s.actual) +
-            " given)";
-  } else if (s.expected != 0 || s.actual != 0) {
-    text += " (expected " + std::to_string(s.expected) + ", got " + std::to_string(s.actual) + ")";
-  }
-  if (s.position >= 0) {
-    const bool line = s.code == status_code::parse_error;
-    text += (line ? " in line " : " ") + std::to_string(s.position);
-  }
-  if (s.code == status_code::io_error && s.native != 0) {
-    text += std::string(": ") + std::strerror(s.native);
-  }
-  if (s.code == status_code::cuda_error || s.code == status_code::no_device) {
-    text += std::string(": ") + cudaGetErrorString(static_cast<cudaError_t>(s.native));
-  }
-  return text;
+  return s.message + place(s) + numbers(s) + cause(s);
 }
 
 }  // namespace quipu

@@ -73,8 +73,8 @@ inline bool drops_edges(const graph_options& o) {
          o.coalesce == edge_option::apply || o.add_self_loops == edge_option::apply;
 }
 
-/// Window and slice-capped degree as one sort key: rows of one window stay together, and inside it
-/// rows of one length. Split rows come last in their window; they are not visited from this list.
+/// Window and capped degree as one sort key: rows of one window stay together, and inside it
+/// rows of one length, longest first.
 constexpr std::int64_t visit_window = 512;
 QUIPU_HD constexpr std::uint64_t visit_key(std::int64_t row, std::int64_t degree) {
   const std::uint64_t capped = degree > 1023 ? 1023 : static_cast<std::uint64_t>(degree);

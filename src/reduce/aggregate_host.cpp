@@ -31,7 +31,7 @@ status aggregate_backward(const host_context& ctx, const aggregate_backward_args
   if (auto s = detail::check_arguments(a, false); !s.ok()) return s;
   const auto run = run_on(ctx, a.grad_input.extent(1));
   if (a.op == reduce::sum || a.op == reduce::mean) return detail::select_sum_backward(a, run);
-  return run(detail::make_gather_backward(a), no_rows{}, a.graph.reverse);
+  return run(detail::make_winner_backward(a), no_rows{}, a.graph.reverse);
 }
 
 template <class T, class I, class O>

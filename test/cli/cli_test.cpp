@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the command that QUIPU_COMMAND names on small files, as a user would.
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -263,6 +264,18 @@ TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
   w.write("bad.npz", "PK no");
   w.write("huge.txt", "0 99999999999\n");
   w.write("what.xyz", "");
+  w.write("large.txt", "# c\n0 1 2\n\n1 0 1e300\n");
+  w.write("large.mtx",
+          "%%MatrixMarket matrix coordinate real general\n% c\n2 2 2\n1 1 1\n2 1 1e300\n");
+  w.write("large_mirrored.mtx",
+          "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 1e300\n");
+  fs::create_directory(w / "large");
+  w.write_ids("large/indptr.npy", {0, 1, 2});
+  w.write_ids("large/indices.npy", {0, 1});
+  const std::array<std::int64_t, 1> two{2};
+  const std::array<double, 2> large_weights{1, 1e300};
+  check(quipu::write_npy(w / "large/data.npy", quipu::npy_kind::f8, two, large_weights.data()));
+  fs::create_directory(w / "empty");
   fs::create_directory(w / "broken");
   w.write_ids("broken/indptr.npy", {0, 2, 1});
   w.write_ids("broken/indices.npy", {0});
@@ -281,6 +294,27 @@ TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
       {"info what.xyz", "what.xyz: "},
       {"info missing.mtx", "missing.mtx: "},
       {"info broken", "broken: "},
+      {"info bad.txt", "bad.txt:2: not an index\n"},
+      {"info large.txt", "large.txt:4: the weight is finite"},
+      {"info large.mtx", "large.mtx:5: the weight is finite"},
+      {"info large_mirrored.mtx", "large_mirrored.mtx: the weight of edge 0 is finite"},
+      {"info large", "large: the weight of edge 1 is finite"},
+      {"info empty", "empty/indptr.npy: cannot open the file: No such file or directory\n"},
+      {"bench synthetic:nobody --json b.json", "synthetic:nobody: "},
+      {"bench missing.mtx --json b.json", "missing.mtx: "},
+      {"bench small.txt --features 0 --json b.json", "--features: "},
+      {"bench small.txt --features -4 --json b.json", "--features: "},
+      {"bench small.txt --features 1000000000000 --json b.json", "--features: 1000000000000 "},
+      {"bench small.txt --features 2147483646 --json b.json", "--features: 2147483646 "},
+      {"aggregate synthetic:nobody --op sum -o out.npy", "synthetic:nobody: "},
+      {"aggregate empty --op sum -o out.npy", "empty/indptr.npy: "},
+      {"aggregate small.txt --op sum --features 0 -o out.npy", "--features: "},
+      {"aggregate small.txt --op sum --features -1 -o out.npy", "--features: "},
+      {"aggregate small.txt --op sum --features 1000000000000 -o out.npy", "--features: "},
+      {"aggregate small.txt --op sum --input missing.npy -o out.npy", "missing.npy: "},
+      {"aggregate small.txt --op sum --input small.txt -o out.npy", "small.txt: "},
+      {"aggregate small.txt --op sum -o /dev/full", "/dev/full: No space left on device\n"},
+      {"convert small.txt -o /dev/null", "--output: "},
       {"info outside", "outside: "},
       {"info synthetic:nobody", "synthetic:nobody: "},
       {"info synthetic:cora,seed=x", "synthetic:cora,seed=x: "},
@@ -320,6 +354,46 @@ TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
     CHECK(o.out.empty());
     CHECK(w.files() == before);
   }
+}
+
+TEST_CASE("a weight for fp64 alone is no obstacle when weights are forgotten", "[cli]") {
+  const workshop w;
+  w.write("large.txt", "0 1 1e300\n");
+  w.succeed("info large.txt --unweighted");
+}
+
+TEST_CASE("outputs keep links and go into what is no file", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.write("old.npy", "former");
+  fs::create_symlink("old.npy", w / "link.npy");
+  fs::create_symlink("made.npy", w / "dangling.npy");
+  const std::string sum = "aggregate small.txt --op sum --input x.npy -o ";
+  w.succeed(sum + "plain.npy");
+  w.succeed(sum + "link.npy");
+  w.succeed(sum + "dangling.npy");
+  CHECK(fs::is_symlink(w / "link.npy"));
+  CHECK(fs::is_symlink(w / "dangling.npy"));
+  CHECK(content(w / "old.npy") == content(w / "plain.npy"));
+  CHECK(content(w / "made.npy") == content(w / "plain.npy"));
+  CHECK(w.run(sum + "old.npy --argument link.npy").code == 2);
+  w.succeed(sum + "/dev/null");
+  CHECK(fs::is_character_file("/dev/null"));
+  REQUIRE(::mkfifo((w / "pipe.npz").c_str(), 0600) == 0);
+  w.run("info small.txt --device host >/dev/null; cat pipe.npz >copy.npz & '" +
+        std::string(std::getenv("QUIPU_COMMAND")) +
+        "' convert small.txt -o pipe.npz --device host; wait");
+  CHECK(fs::is_fifo(w / "pipe.npz"));
+  w.succeed("convert small.txt -o plain.npz");
+  CHECK(content(w / "copy.npz") == content(w / "plain.npz"));
+}
+
+TEST_CASE("extensions are read in any case", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.succeed("convert small.txt -o A.MTX");
+  w.succeed("convert A.MTX -o B.Npz");
+  CHECK(w.succeed("info B.Npz").find("edges") != std::string::npos);
 }
 
 TEST_CASE("help and version are no errors", "[cli]") {

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,10 +21,18 @@ namespace detail {
 status allocate(memory_kind, std::int32_t device, std::size_t bytes, void** out) noexcept;
 void release(memory_kind, std::int32_t device, void* data) noexcept;
 status copy_bytes(const context*, void* to, const void* from, std::size_t bytes) noexcept;
+
+/// True if the bytes of `size` elements can be counted.
+template <class T>
+constexpr bool addressable(std::int64_t size) noexcept {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return size <= most / static_cast<std::int64_t>(sizeof(T));
+}
 }  // namespace detail
 
 /// Owns memory of trivially copyable elements on the host, in pinned host memory or on a device.
-/// Contents start undefined. Move-only.
+/// Contents start undefined. Move-only. Errors of `make`: invalid_argument for a negative size,
+/// out_of_memory with the bytes wanted in `expected`.
 template <class T>
 class buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -38,6 +48,9 @@ class buffer {
 
   static result<buffer> make(memory_kind kind, std::int32_t device, std::int64_t size) {
     if (size < 0) return failure(status_code::invalid_argument, "buffer: size is negative");
+    if (!detail::addressable<T>(size)) {
+      return failure(status_code::out_of_memory, "buffer: larger than any memory");
+    }
     buffer b;
     void* data = nullptr;
     const auto bytes = static_cast<std::size_t>(size) * sizeof(T);
@@ -95,10 +108,19 @@ result<buffer<T>> to_device(const context& ctx, const std::vector<T>& v) {
   return to_device(ctx, v.data(), static_cast<std::int64_t>(v.size()));
 }
 
-/// Copies device elements into a vector; waits for the stream.
+/// Copies device elements into a vector; waits for the stream. Errors: invalid_argument for a
+/// negative size, out_of_memory, cuda_error.
 template <class T>
-result<std::vector<std::remove_const_t<T>>> to_host(const context& ctx, T* data, std::int64_t size) {
-  std::vector<std::remove_const_t<T>> v(static_cast<std::size_t>(size));
+result<std::vector<std::remove_const_t<T>>> to_host(const context& ctx, T* data,
+                                                    std::int64_t size) {
+  if (size < 0) return failure(status_code::invalid_argument, "to_host: size is negative");
+  std::vector<std::remove_const_t<T>> v;
+  try {
+    v.resize(static_cast<std::size_t>(size));
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    return failure(status_code::out_of_memory, "out of host memory", -1,
+                   detail::addressable<T>(size) ? size * static_cast<std::int64_t>(sizeof(T)) : 0);
+  }
   if (auto s = detail::copy_bytes(&ctx, v.data(), data, v.size() * sizeof(T)); !s.ok()) return s;
   return v;
 }

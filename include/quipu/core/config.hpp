@@ -5,9 +5,14 @@
 #ifdef __CUDACC__
 #define QUIPU_HD __host__ __device__
 #define QUIPU_DEVICE __device__
-#define QUIPU_UNROLL _Pragma("unroll")
 #else
 #define QUIPU_HD
 #define QUIPU_DEVICE
+#endif
+
+/// Unrolls the loop that follows, in device code: host compilers do not know the pragma.
+#ifdef __CUDA_ARCH__
+#define QUIPU_UNROLL _Pragma("unroll")
+#else
 #define QUIPU_UNROLL
 #endif

@@ -39,13 +39,16 @@ struct host_context {
   std::int32_t threads = 0;
 };
 
-/// Reads the device's properties. `device` < 0 means the current one. Errors: no_device, cuda_error.
+/// Reads the device's properties. `device` < 0 means the current one. `stream` is one that the
+/// caller made: null, the legacy default stream, is refused, because it waits for all other
+/// streams. Errors: invalid_argument, no_device, cuda_error.
 result<context> make_context(cudaStream_t stream, std::int32_t device = -1);
 
 /// Waits for all work on the context's stream.
 status synchronize(const context&);
 
-/// Makes a device current for a scope and restores the former one. Costs nothing when it is current.
+/// Makes a device current for a scope and restores the former one. Costs nothing when it is
+/// current.
 class device_guard {
  public:
   explicit device_guard(std::int32_t device) noexcept;
@@ -61,7 +64,10 @@ class device_guard {
 status from_cuda(cudaError_t error, const char* what) noexcept;
 
 /// Checks in O(1) that a device may read `data`. Null is allowed when `count` is 0.
-/// Errors: invalid_argument with `what` for null or ordinary host memory.
-status check_device_pointer(const void* data, std::int64_t count, const char* what) noexcept;
+/// Memory of another device than `device` counts as unreadable; with `device` < 0 any will do.
+/// Errors: invalid_argument with `what` for null, ordinary host memory or another device's, then
+/// with both devices' numbers in `expected` and `actual`.
+status check_device_pointer(const void* data, std::int64_t count, const char* what,
+                            std::int32_t device = -1) noexcept;
 
 }  // namespace quipu

@@ -15,10 +15,14 @@ struct type_tag {
 template <class F>
 auto dispatch_element(element_kind kind, F&& f) {
   switch (kind) {
-    case element_kind::f16: return f(type_tag<float16>{});
-    case element_kind::bf16: return f(type_tag<bfloat16>{});
-    case element_kind::f64: return f(type_tag<double>{});
-    case element_kind::f32: break;
+    case element_kind::f16:
+      return f(type_tag<float16>{});
+    case element_kind::bf16:
+      return f(type_tag<bfloat16>{});
+    case element_kind::f64:
+      return f(type_tag<double>{});
+    case element_kind::f32:
+      break;
   }
   return f(type_tag<float>{});
 }

@@ -18,7 +18,7 @@ using bfloat16 = __nv_bfloat16;
 /// Storage type of a feature: fp32, fp16, bf16, and fp64 on the host and for header users.
 template <class T>
 concept element = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                  std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+    std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
 /// Type of a node id.
 template <class I>
@@ -36,10 +36,9 @@ using accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>
 enum class element_kind : std::uint8_t { f32, f16, bf16, f64 };
 
 template <element T>
-inline constexpr element_kind element_kind_of = std::is_same_v<T, float>     ? element_kind::f32
-                                                : std::is_same_v<T, float16> ? element_kind::f16
-                                                : std::is_same_v<T, bfloat16>
-                                                    ? element_kind::bf16
-                                                    : element_kind::f64;
+inline constexpr element_kind element_kind_of = std::is_same_v<T, float>      ? element_kind::f32
+                                                : std::is_same_v<T, float16>  ? element_kind::f16
+                                                : std::is_same_v<T, bfloat16> ? element_kind::bf16
+                                                                              : element_kind::f64;
 
 }  // namespace quipu

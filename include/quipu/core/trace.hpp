@@ -8,16 +8,9 @@
 #include <nvtx3/nvtx3.hpp>
 #endif
 
-namespace quipu {
+namespace quipu::detail {
 
-/// Called with one line when the library takes a decision worth knowing. Null (the default): silent.
-using log_callback = void (*)(const char* line, void* user);
-void set_log(log_callback callback, void* user = nullptr) noexcept;
-
-namespace detail {
-
-void log_line(const char* line) noexcept;
-
+/// Marks a verb for the time of a scope, in the NVTX domain "quipu".
 #if QUIPU_NVTX
 struct nvtx_domain {
   static constexpr char const* name = "quipu";
@@ -29,5 +22,4 @@ struct trace_range {
 };
 #endif
 
-}  // namespace detail
-}  // namespace quipu
+}  // namespace quipu::detail

@@ -13,7 +13,8 @@ namespace quipu {
 template <class T>
 using vector_view = cuda::std::mdspan<T, cuda::std::dextents<std::int64_t, 1>>;
 
-/// Row-major matrix that does not own its elements: [rows, features], any row stride, last stride 1.
+/// Row-major matrix that does not own its elements: [rows, features], any row stride, last
+/// stride 1.
 template <class T>
 using matrix_view =
     cuda::std::mdspan<T, cuda::std::dextents<std::int64_t, 2>, cuda::std::layout_stride>;
@@ -29,7 +30,8 @@ constexpr matrix_view<T> make_matrix_view(T* data, std::int64_t rows, std::int64
                                           std::int64_t row_stride = 0) {
   using mapping = typename matrix_view<T>::mapping_type;
   const cuda::std::array<std::int64_t, 2> strides{row_stride == 0 ? features : row_stride, 1};
-  return matrix_view<T>(data, mapping(cuda::std::dextents<std::int64_t, 2>(rows, features), strides));
+  return matrix_view<T>(data,
+                        mapping(cuda::std::dextents<std::int64_t, 2>(rows, features), strides));
 }
 
 }  // namespace quipu

@@ -14,8 +14,8 @@ struct workspace {
   std::size_t bytes = 0;
 };
 
-/// Lays scratch out. A counting arena (no memory) and a binding arena run the same code, so the size
-/// query and the call cannot drift apart.
+/// Lays scratch out. A counting arena (no memory) and a binding arena run the same code, so the
+/// size query and the call cannot drift apart.
 class arena {
  public:
   arena() = default;

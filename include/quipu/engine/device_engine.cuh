@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "quipu/core/context.hpp"
@@ -63,9 +64,14 @@ __device__ inline void wait_for_primary() {
 }
 
 /// A program may be switched off on the device, by a flag that an earlier kernel of its verb sets.
+/// Such programs are exceptions' remedies: they get a grid of a few blocks that stride over the work,
+/// because a launch that does nothing should cost nothing.
+template <class Program>
+inline constexpr bool is_gated = requires(const Program p) { p.enabled(); };
+
 template <class Program>
 __device__ bool enabled(const Program& program) {
-  if constexpr (requires { program.enabled(); }) {
+  if constexpr (is_gated<Program>) {
     return program.enabled();
   } else {
     return true;
@@ -84,18 +90,11 @@ __device__ slice<I> load_slice(const slice<I>* from) {
   }
 }
 
-/// One group of lanes a slice. Blocks go out in list order, which walks rows in visit order and so
-/// keeps the L2 cache warm; the long slices of split rows go first.
-template <class Tile, int Unroll, int Threads, class Program, class Rows, class I>
-__global__ void __launch_bounds__(Threads)
-    slice_kernel(const Program program, const Rows rows, const I* __restrict__ indices,
-                 const schedule_view<I> schedule, const std::int64_t features,
-                 const partial_states<Tile, typename Program::template state<Tile>> partial) {
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (Threads / Tile::lanes) +
-                             static_cast<int>(threadIdx.x) / Tile::lanes;
+template <class Tile, int Unroll, class Program, class Rows, class I, class Partial>
+__device__ void run_slice(const Program& program, const Rows& rows, const I* indices,
+                          const schedule_view<I>& schedule, std::int64_t features,
+                          const Partial& partial, std::int64_t index) {
   const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
-  if (schedule.split_slice_count > 0) launch_dependents();
-  if (index >= schedule.slice_count || !enabled(program)) return;
   const auto at = lane_position<Tile>::at(lane, blockIdx.y, features);
   const auto work = load_slice(schedule.slices + index);
   if (index >= schedule.split_slice_count) {
@@ -112,6 +111,27 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
+/// One group of lanes a slice. Blocks go out in list order, which walks rows in visit order and so
+/// keeps the L2 cache warm; the long slices of split rows go first.
+template <class Tile, int Unroll, int Threads, class Program, class Rows, class I>
+__global__ void __launch_bounds__(Threads)
+    slice_kernel(const Program program, const Rows rows, const I* __restrict__ indices,
+                 const schedule_view<I> schedule, const std::int64_t features,
+                 const partial_states<Tile, typename Program::template state<Tile>> partial) {
+  constexpr int groups = Threads / Tile::lanes;
+  if (schedule.split_slice_count > 0) launch_dependents();
+  if (!enabled(program)) return;
+  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * groups +
+                       static_cast<int>(threadIdx.x) / Tile::lanes;
+  if constexpr (is_gated<Program>) {
+    for (; index < schedule.slice_count; index += static_cast<std::int64_t>(gridDim.x) * groups) {
+      run_slice<Tile, Unroll>(program, rows, indices, schedule, features, partial, index);
+    }
+  } else if (index < schedule.slice_count) {
+    run_slice<Tile, Unroll>(program, rows, indices, schedule, features, partial, index);
+  }
+}
+
 template <class Tile, class State>
 inline constexpr int merge_groups = [] {
   constexpr int bytes = state_words<State> * 4 * Tile::lanes;
@@ -120,24 +140,17 @@ inline constexpr int merge_groups = [] {
   return groups;
 }();
 
-/// One block a split row: each group merges a run of its slices in order, then the runs are merged
-/// in order. The order depends on the schedule alone, so the bits are the same every run.
-template <class Tile, class Program, class I>
-__global__ void merge_kernel(
-    const Program program, const schedule_view<I> schedule, const std::int64_t features,
-    const partial_states<Tile, typename Program::template state<Tile>> partial) {
+/// Merges one split row by a block: each group merges a run of its slices in order, then the runs are
+/// merged in order. The order depends on the schedule alone, so the bits are the same every run.
+template <class Tile, class Program, class I, class Partial>
+__device__ void merge_row(const Program& program, const split_row<I>& split, std::int64_t slices,
+                          std::int64_t features, const Partial& partial, std::uint32_t* words) {
   using state_type = typename Program::template state<Tile>;
   constexpr int groups = merge_groups<Tile, state_type>;
-  using shared_states = partial_states<Tile, state_type>;
-  __shared__ std::uint32_t words[groups * shared_states::words * Tile::lanes];
-  wait_for_primary();
-  if (!enabled(program)) return;
   const int group = static_cast<int>(threadIdx.x) / Tile::lanes;
   const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
-  const auto split = schedule.split_rows[blockIdx.x];
   const row_edges<I> row{split.row, split.begin, split.degree};
   const auto at = lane_position<Tile>::at(lane, blockIdx.y, features);
-  const std::int64_t slices = schedule.slices_of(split);
   const std::int64_t run = (slices + groups - 1) / groups;
   const std::int64_t end = run * (group + 1) < slices ? run * (group + 1) : slices;
   auto state = program.init(at, row);
@@ -145,14 +158,36 @@ __global__ void merge_kernel(
   for (std::int64_t k = run * group; k < end; ++k) {
     program.merge(at, state, partial.load(split.first + k, blockIdx.y, lane));
   }
-  const shared_states meeting{words, 1};
+  const Partial meeting{words, 1};
   meeting.store(group, 0, lane, state);
   __syncthreads();
-  if (group != 0) return;
-  for (int g = 1; g < groups && run * g < slices; ++g) {
-    program.merge(at, state, meeting.load(g, 0, lane));
+  if (group == 0) {
+    for (int g = 1; g < groups && run * g < slices; ++g) {
+      program.merge(at, state, meeting.load(g, 0, lane));
+    }
+    program.finish(at, row, state);
   }
-  program.finish(at, row, state);
+}
+
+template <class Tile, class Program, class I>
+__global__ void merge_kernel(
+    const Program program, const schedule_view<I> schedule, const std::int64_t features,
+    const partial_states<Tile, typename Program::template state<Tile>> partial) {
+  using state_type = typename Program::template state<Tile>;
+  __shared__ std::uint32_t
+      words[merge_groups<Tile, state_type> * state_words<state_type> * Tile::lanes];
+  wait_for_primary();
+  if (!enabled(program)) return;
+  if constexpr (is_gated<Program>) {
+    for (std::int64_t r = blockIdx.x; r < schedule.split_row_count; r += gridDim.x) {
+      const auto split = schedule.split_rows[r];
+      merge_row<Tile>(program, split, schedule.slices_of(split), features, partial, words);
+      __syncthreads();
+    }
+  } else {
+    const auto split = schedule.split_rows[blockIdx.x];
+    merge_row<Tile>(program, split, schedule.slices_of(split), features, partial, words);
+  }
 }
 
 template <class Kernel, class... Args>
@@ -197,7 +232,11 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   const auto& schedule = graph.schedule;
   if (schedule.slice_count == 0 || features == 0) return success();
   constexpr std::int64_t groups = P.threads / P.lanes;
-  const std::int64_t blocks = (schedule.slice_count + groups - 1) / groups;
+  const std::int64_t few = 4 * static_cast<std::int64_t>(ctx.multiprocessors);
+  const auto limited = [&](std::int64_t blocks) {
+    return detail::is_gated<Program> ? std::min(blocks, few) : blocks;
+  };
+  const std::int64_t blocks = limited((schedule.slice_count + groups - 1) / groups);
   if (blocks > 0x7fffffff || partial.tiles > 0xffff) {
     return failure(status_code::unsupported, "graph: too many rows or features for one launch");
   }
@@ -212,7 +251,7 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
       tile_type::lanes *
       detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
   return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
-                        grid(schedule.split_row_count), merge_threads, true, program, schedule,
+                        grid(limited(schedule.split_row_count)), merge_threads, true, program, schedule,
                         features, partial);
 }
 

@@ -51,33 +51,49 @@ status parallel_pieces(const host_context& ctx, std::int64_t count, std::int64_t
   return failed ? failure(status_code::out_of_memory, "host scratch") : success();
 }
 
-/// Slices of one tile column: all that is not split, then each split row from first to last slice.
+/// One split row: its slices in order, each with a state of its own, as the device does it.
 template <class Tile, int Unroll, class Program, class Rows, class I, class O>
-void host_tile(const Program& program, const Rows& rows, const direction_view<I, O>& graph,
-               const lane_position<Tile>& at, std::int64_t begin, std::int64_t end) {
+void host_split_row(const Program& program, const Rows& rows, const direction_view<I, O>& graph,
+                    const lane_position<Tile>& at, const split_row<I>& split) {
   const auto& schedule = graph.schedule;
-  const I* indices = graph.csr.indices;
+  const row_edges<I> row{split.row, split.begin, split.degree};
+  auto total = program.init(at, row);
+  for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
+    const auto index = split.first + k;
+    auto state = program.init(at, row);
+    visit_slice<Unroll>(at, program, rows, graph.csr.indices, schedule.slices[index],
+                        slice_position(schedule, index, split), state);
+    program.merge(at, total, state);
+  }
+  program.finish(at, row, total);
+}
+
+/// Rows [begin, end) of those that are not split.
+template <class Tile, int Unroll, class Program, class Rows, class I, class O>
+void host_whole_rows(const Program& program, const Rows& rows, const direction_view<I, O>& graph,
+                     const lane_position<Tile>& at, std::int64_t begin, std::int64_t end) {
+  const auto& schedule = graph.schedule;
   for (auto i = begin; i < end; ++i) {
-    if (i < schedule.split_row_count) {
-      const auto& split = schedule.split_rows[i];
-      const row_edges<I> row{split.row, split.begin, split.degree};
-      auto total = program.init(at, row);
-      for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
-        const auto index = split.first + k;
-        auto state = program.init(at, row);
-        visit_slice<Unroll>(at, program, rows, indices, schedule.slices[index],
-                            slice_position(schedule, index, split), state);
-        program.merge(at, total, state);
-      }
-      program.finish(at, row, total);
-      continue;
-    }
-    const auto& work = schedule.slices[schedule.split_slice_count + (i - schedule.split_row_count)];
+    const auto& work = schedule.slices[schedule.split_slice_count + i];
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, work, 0, state);
+    visit_slice<Unroll>(at, program, rows, graph.csr.indices, work, 0, state);
     program.finish(at, row, state);
   }
+}
+
+/// Calls use(lane_position<Tile>) for tiles of 32, then 8, then single features.
+template <class Use>
+void for_each_host_tile(std::int64_t features, Use use) {
+  std::int64_t feature = 0;
+  const auto walk = [&]<class Tile>(Tile) {
+    for (; feature + Tile::features <= features; feature += Tile::features) {
+      use(lane_position<Tile>{feature, features});
+    }
+  };
+  walk(tile<1, 1, 32>{});
+  walk(tile<1, 1, 8>{});
+  walk(tile<1, 1, 1>{});
 }
 
 }  // namespace detail
@@ -88,25 +104,23 @@ void host_tile(const Program& program, const Rows& rows, const direction_view<I,
 template <int Unroll, class Program, class Rows, class I, class O>
 status traverse(const host_context& ctx, const Program& program, const Rows& rows,
                 const direction_view<I, O>& graph, std::int64_t features) {
-  using wide = tile<1, 1, 32>;
-  using narrow = tile<1, 1, 8>;
-  using single = tile<1, 1, 1>;
-  static_assert(row_program<Program, wide, I>, "see engine/program.hpp");
+  static_assert(row_program<Program, tile<1, 1, 32>, I>, "see engine/program.hpp");
   const auto& schedule = graph.schedule;
-  const auto items =
-      schedule.split_row_count + (schedule.slice_count - schedule.split_slice_count);
+  const auto splits = schedule.split_row_count;
+  const auto whole = schedule.slice_count - schedule.split_slice_count;
+  // A split row is a piece of its own; the others go in pieces of this many.
   constexpr std::int64_t grain = 256;
-  return detail::parallel_pieces(ctx, items, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t feature = 0;
-    const auto run = [&]<class Tile>(Tile) {
-      for (; feature + Tile::features <= features; feature += Tile::features) {
-        const lane_position<Tile> at{feature, features};
-        detail::host_tile<Tile, Unroll>(program, rows, graph, at, begin, end);
+  const auto pieces = splits + (whole + grain - 1) / grain;
+  return detail::parallel_pieces(ctx, pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    detail::for_each_host_tile(features, [&]<class Tile>(const lane_position<Tile>& at) {
+      if (piece < splits) {
+        detail::host_split_row<Tile, Unroll>(program, rows, graph, at, schedule.split_rows[piece]);
+      } else {
+        const auto begin = (piece - splits) * grain;
+        detail::host_whole_rows<Tile, Unroll>(program, rows, graph, at, begin,
+                                              std::min(whole, begin + grain));
       }
-    };
-    run(wide{});
-    run(narrow{});
-    run(single{});
+    });
   });
 }
 

@@ -35,14 +35,26 @@ struct edge_batch {
   QUIPU_HD std::uint32_t position(int u) const { return first_position + static_cast<std::uint32_t>(u); }
 };
 
+/// The edges of one slice, as `settle` sees them.
+struct slice_edges {
+  std::int64_t first_edge = 0;
+  std::uint32_t first_position = 0;  // counted from the row's first edge
+  std::int32_t count = 0;
+};
+
 /// A row program folds the edges of a receiving row into a state and writes the state. With `at` a
 /// lane_position<Tile>:
 ///
 ///   state<Tile>                                  trivially copyable; what one lane keeps
-///   state<Tile> init(at, row) const              the identity (or what the receiver brings)
+///   state<Tile> init(at, row) const              the identity; made anew for every slice of a row
 ///   void visit(at, state&, batch) const          folds a batch, edges in order
 ///   void merge(at, state&, const state&) const   appends the state of the edges that follow
 ///   void finish(at, row, const state&) const     writes the receiver's output
+///
+/// and, if it likes,
+///
+///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
+///   bool enabled() const                         device only: false lets the whole launch pass
 ///
 /// `row` is a row_edges<I>; in `init` of a split row it still speaks of the whole row. The same
 /// program runs on the device (a group of lanes) and on the host (a group of one).

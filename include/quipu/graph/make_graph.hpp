@@ -5,8 +5,9 @@
 
 namespace quipu {
 
-/// Builds a graph from an edge list or from compressed rows. Edges are sorted by (row, column), equal
-/// ones in input order. The arrays lie where the context works: device arrays with `context`, host
+/// Builds a graph from an edge list or from compressed rows. The edges of a list are sorted by (row,
+/// column), equal ones in input order; compressed rows keep their order unless an option adds or drops
+/// edges, which sorts them too. The arrays lie where the context works: device arrays with `context`, host
 /// arrays with `host_context`; they are copied. These calls allocate and synchronise.
 ///
 /// Errors: invalid_argument (null or misplaced arrays, negative sizes, sizes that I or O cannot

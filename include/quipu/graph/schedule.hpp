@@ -53,12 +53,14 @@ struct schedule_options {
   visit_order order = visit_order::grouped;
 };
 
-/// Slices long enough to pay for their start, short enough that every multiprocessor gets many.
-/// H200, 2026-11: 64 beats 256 by 8-10 % on 2.5 M edges and loses 3-9 % on 124 M (docs/performance.md).
+/// How long a slice may be. Cutting costs a state per slice, edges / slice in all; not cutting costs
+/// the wait for the last slice, slice * multiprocessors. The sum is least near the square root of
+/// edges / multiprocessors; the factor 1.4 was measured (H200, 2026-11, quipu_tune_sum): best are 128
+/// for 1-3 M edges, 256-512 for 15 M, 1024 for 124 M.
 constexpr std::int32_t choose_slice_edges(std::int64_t edges, std::int32_t multiprocessors) {
-  const std::int64_t wanted = edges / (256 * (multiprocessors > 0 ? multiprocessors : 1));
+  const std::int64_t share = edges / (multiprocessors > 0 ? multiprocessors : 1);
   std::int32_t length = 32;
-  while (length < 256 && length * 2 <= wanted) length *= 2;
+  while (length < 1024 && 4 * static_cast<std::int64_t>(length) * length <= 2 * share) length *= 2;
   return length;
 }
 

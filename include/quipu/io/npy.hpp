@@ -88,7 +88,8 @@ status convert_all(const std::byte* data, std::vector<To>& out) {
     Stored stored;
     std::memcpy(&stored, data + i * sizeof(Stored), sizeof(Stored));
     if (!convert(static_cast<Number>(stored), out[i])) {
-      return failure(status_code::out_of_range, "a number of the array does not fit the type",
+      return failure(status_code::out_of_range,
+                     "a number of the array does not fit the type, element",
                      static_cast<std::int64_t>(i));
     }
   }

@@ -34,13 +34,22 @@ QUIPU_HD inline raw_vector<T, Width> load_vector(const T* from) {
   return v;
 }
 
+/// What becomes of a written row in the device's cache: kept, when inputs and outputs fit it together
+/// and someone may read it soon; or streamed, so that it does not push gathered rows out.
+enum class store_hint : std::uint8_t { keep, stream };
+
 template <class T, int Width>
-QUIPU_HD inline void store_vector(T* to, const raw_vector<T, Width>& v) {
+QUIPU_HD inline void store_vector(T* to, const raw_vector<T, Width>& v,
+                                  [[maybe_unused]] store_hint hint) {
 #ifdef __CUDA_ARCH__
   if constexpr (sizeof(T) * Width == 16) {
     uint4 bits;
     memcpy(&bits, &v, sizeof v);
-    __stcs(reinterpret_cast<uint4*>(to), bits);  // written once: let it leave the cache early
+    if (hint == store_hint::stream) {
+      __stcs(reinterpret_cast<uint4*>(to), bits);
+    } else {
+      *reinterpret_cast<uint4*>(to) = bits;
+    }
   } else {
     QUIPU_UNROLL
     for (int i = 0; i < Width; ++i) to[i] = v.data[i];
@@ -57,20 +66,34 @@ struct fragment {
   raw_vector<T, Tile::width> vectors[Tile::vectors];
 
   QUIPU_HD T raw(int i) const { return vectors[i / Tile::width].data[i % Tile::width]; }
-  QUIPU_HD accumulator<T> value(int i) const { return widen(raw(i)); }
+  QUIPU_HD accumulator<T> value(int i) const {
+    if constexpr (std::is_same_v<T, bfloat16> && Tile::width % 2 == 0) {
+      // Two to a word: one shift or one mask each, where element by element it takes two steps.
+      const auto& v = vectors[i / Tile::width];
+      std::uint32_t word;
+      memcpy(&word, &v.data[i % Tile::width / 2 * 2], sizeof word);
+      const std::uint32_t bits = i % 2 == 0 ? word << 16 : word & 0xffff0000u;
+      float x;
+      memcpy(&x, &bits, sizeof x);
+      return x;
+    } else {
+      return widen(raw(i));
+    }
+  }
 };
 
 /// Writes a lane's part of an output row, converting `values` to T.
 template <class T, class Tile>
 QUIPU_HD inline void store_fragment(const lane_position<Tile>& at, T* row,
-                                    const accumulator<T> (&values)[Tile::elements]) {
+                                    const accumulator<T> (&values)[Tile::elements],
+                                    store_hint hint = store_hint::keep) {
   QUIPU_UNROLL
   for (int v = 0; v < Tile::vectors; ++v) {
     if (!at.active(v)) continue;
     raw_vector<T, Tile::width> out;
     QUIPU_UNROLL
     for (int e = 0; e < Tile::width; ++e) out.data[e] = narrow<T>(values[v * Tile::width + e]);
-    store_vector(row + at.feature(v), out);
+    store_vector(row + at.feature(v), out, hint);
   }
 }
 

@@ -20,6 +20,13 @@ QUIPU_HD inline bool replaces(A candidate, A best) {
   return not_behind && best == best;
 }
 
+/// True if a later `candidate` is strictly better. NaN is never better than anything, nor anything
+/// better than NaN: whoever uses this must look for NaN by other means.
+template <extremum E, class A>
+QUIPU_HD inline bool better(A candidate, A best) {
+  return E == extremum::max ? candidate > best : candidate < best;
+}
+
 /// The identity: no real value loses against it, and a row that holds nothing else is told apart by
 /// its `no_edge` (see `resolve_first`).
 template <extremum E, class A>

@@ -16,10 +16,14 @@ namespace detail {
 
 template <class Program>
 inline constexpr state_weight weight_of = state_weight::heavy;
-template <class T, class F>
-inline constexpr state_weight weight_of<sum_program<T, F>> = state_weight::light;
+template <class T>
+inline constexpr state_weight weight_of<sum_program<T, unit_factor>> = state_weight::light;
+template <class T>
+inline constexpr state_weight weight_of<sum_program<T, weight_factor>> = state_weight::light;
 template <class T, class I, extremum E>
 inline constexpr state_weight weight_of<extremum_program<T, I, E>> = state_weight::light;
+template <class P>
+inline constexpr state_weight weight_of<gated_program<P>> = state_weight::rare;
 
 /// True if every row of the matrix starts on a 16-byte border and ends with a whole vector.
 template <class T>
@@ -33,10 +37,10 @@ bool on_vector_border(const matrix_view<T>& m) {
 /// Calls use.operator()<policy>() with the policy for this width.
 template <class Tuning, int Index = 0, class Use>
 auto with_policy(int index, Use&& use) {
-  if constexpr (Index + 1 < Tuning::size()) {
+  if constexpr (Index + 1 < static_cast<int>(Tuning::table.size())) {
     if (index != Index) return with_policy<Tuning, Index + 1>(index, use);
   }
-  return use.template operator()<Tuning::policy(Index)>();
+  return use.template operator()<Tuning::table[Index]>();
 }
 
 /// Runs one program over one direction; with a counting arena it only lays scratch out.
@@ -49,38 +53,46 @@ struct device_run {
   bool count_only;
 
   template <class Program, class Rows, class I, class O>
-  status operator()(const Program& program, const Rows& rows, const direction_view<I, O>& d) const {
+  status operator()(Program program, const Rows& rows, const direction_view<I, O>& d) const {
     constexpr int width = 16 / static_cast<int>(sizeof(T));
+    if constexpr (requires { program.hint; }) {
+      const auto bytes = (d.csr.rows + d.csr.columns) * features * static_cast<std::int64_t>(sizeof(T));
+      program.hint = bytes <= ctx.l2_bytes ? store_hint::keep : store_hint::stream;
+    }
     return aligned ? run<width>(program, rows, d) : run<1>(program, rows, d);
   }
 
  private:
   template <int Width, class Program, class Rows, class I, class O>
   status run(const Program& program, const Rows& rows, const direction_view<I, O>& d) const {
-    using tuning = aggregate_tuning<static_cast<int>(sizeof(T)), Width, weight_of<Program>>;
-    return with_policy<tuning>(tuning::choose(features), [&]<engine_policy P>() {
+    using tuning = aggregate_tuning<Width, weight_of<Program>>;
+    const auto degree = d.csr.rows > 0 ? d.csr.edges / d.csr.rows : 0;
+    return with_policy<tuning>(tuning::choose(features, degree), [&]<engine_policy P>() {
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, features);
       if (count_only) return success();
-      if (auto s = scratch.fits(); !s.ok()) return s;
       return traverse<P>(ctx, program, rows, d, features, partial);
     });
   }
 };
 
-/// Shared frame of the verbs: check, lay out, run.
-template <class T, class Args, class Body>
-status run_verb(const context& ctx, const Args& args, workspace w, const char* name, Body body) {
-  const trace_range range(name);
-  const device_guard guard(ctx.device);
-  if (auto s = check_arguments(args, true); !s.ok()) return s;
-  arena scratch(w);
-  return body(scratch, false);
-}
+/// Shared frame of the verbs. A body lays scratch out and, unless it only counts, enqueues; it runs
+/// once to count, so that a workspace too small is told before anything is written.
 template <class Body>
 std::size_t count_bytes(Body body) {
   arena counting;
   (void)body(counting, true);
   return counting.bytes();
+}
+template <class Args, class Body>
+status run_verb(const context& ctx, const Args& args, workspace w, const char* name, Body body) {
+  const trace_range range(name);
+  const device_guard guard(ctx.device);
+  if (auto s = check_arguments(args, true); !s.ok()) return s;
+  arena scratch(w);
+  (void)body(scratch, true);
+  if (auto s = scratch.fits(); !s.ok()) return s;
+  scratch = arena(w);
+  return body(scratch, false);
 }
 
 template <class T, class I, class O>
@@ -120,17 +132,19 @@ auto body_of(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
     const bool aligned = on_vector_border(a.grad_input) && on_vector_border(a.grad_output);
     const device_run<T> run{ctx, features, aligned, scratch, count_only};
     if (a.op == reduce::sum || a.op == reduce::mean) return select_sum_backward(a, run);
-    auto gather = make_gather_backward(a);
-    if (!prefers_scatter(ctx, a)) return run(gather, no_rows{}, a.graph.reverse);
+    const auto gather = make_winner_backward(a);
+    // The scatter adds in fp32 or in fixed point made for fp32.
+    if (std::is_same_v<T, double> || !prefers_scatter(ctx, a)) {
+      return run(gather, no_rows{}, a.graph.reverse);
+    }
     if (ctx.repeat == determinism::any) return scatter_atomically(ctx, a, scratch, count_only);
     // Both are laid out and launched; the device lets one of them pass.
     const auto fixed = carve_fixed_point(scratch, a.graph.columns(), features);
-    gather.enabled_by = {fixed.range == nullptr ? nullptr : &fixed.range->fits};
+    const gated_program<winner_backward_program<T, I, O>> remedy{gather, &fixed.range->fits};
     if (!count_only) {
-      if (auto s = scratch.fits(); !s.ok()) return s;
       if (auto s = scatter_in_fixed_point(ctx, a, fixed); !s.ok()) return s;
     }
-    return run(gather, no_rows{}, a.graph.reverse);
+    return run(remedy, no_rows{}, a.graph.reverse);
   };
 }
 
@@ -147,7 +161,7 @@ __global__ void expand_argument_kernel(argument_view a, const O* offsets,
 
 template <class T, class I, class O>
 status aggregate(const context& ctx, const aggregate_args<T, I, O>& a, workspace w) {
-  return detail::run_verb<T>(ctx, a, w, "aggregate", detail::body_of(ctx, a));
+  return detail::run_verb(ctx, a, w, "aggregate", detail::body_of(ctx, a));
 }
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context& ctx, const aggregate_args<T, I, O>& a) {
@@ -157,7 +171,7 @@ std::size_t workspace_bytes(const context& ctx, const aggregate_args<T, I, O>& a
 template <class T, class I, class O>
 status aggregate_backward(const context& ctx, const aggregate_backward_args<T, I, O>& a,
                           workspace w) {
-  return detail::run_verb<T>(ctx, a, w, "aggregate_backward", detail::body_of(ctx, a));
+  return detail::run_verb(ctx, a, w, "aggregate_backward", detail::body_of(ctx, a));
 }
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
@@ -166,7 +180,7 @@ std::size_t workspace_bytes(const context& ctx, const aggregate_backward_args<T,
 
 template <class T, class I, class O>
 status aggregate_several(const context& ctx, const aggregate_several_args<T, I, O>& a, workspace w) {
-  return detail::run_verb<T>(ctx, a, w, "aggregate_several", detail::body_of(ctx, a));
+  return detail::run_verb(ctx, a, w, "aggregate_several", detail::body_of(ctx, a));
 }
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context& ctx, const aggregate_several_args<T, I, O>& a) {
@@ -176,7 +190,7 @@ std::size_t workspace_bytes(const context& ctx, const aggregate_several_args<T, 
 template <class T, class I, class O>
 status aggregate_several_backward(const context& ctx,
                                   const aggregate_several_backward_args<T, I, O>& a, workspace w) {
-  return detail::run_verb<T>(ctx, a, w, "aggregate_several_backward", detail::body_of(ctx, a));
+  return detail::run_verb(ctx, a, w, "aggregate_several_backward", detail::body_of(ctx, a));
 }
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context& ctx,

@@ -74,6 +74,9 @@ status aggregate(const host_context&, const aggregate_args<T, I, O>&);
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context&, const aggregate_args<T, I, O>&);
 
+/// Which way the gradients of min and max go on a device; see `aggregate_backward_args`.
+enum class backward_method : std::uint8_t { automatic, gather, scatter };
+
 /// Gradient of `aggregate` with respect to the input; needs the graph's reverse.
 ///
 /// sum: dX[j] = sum of w[k] dY[i] over the edges k that j sends to i; mean: the same with
@@ -82,8 +85,6 @@ std::size_t workspace_bytes(const context&, const aggregate_args<T, I, O>&);
 ///
 /// determinism::run_to_run (default): same bits every run. determinism::any may add with float
 /// atomics in any order. Errors: as for `aggregate`; invalid_argument without a reverse graph.
-enum class backward_method : std::uint8_t { automatic, gather, scatter };
-
 template <element T, node_index I, node_index O = I>
 struct aggregate_backward_args {
   graph_view<I, O> graph;

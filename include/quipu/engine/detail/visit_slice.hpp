@@ -63,6 +63,8 @@ QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, const Program& p
     visit_batch<Unroll, false>(at, program, rows, cursor, columns, work.begin + done,
                                position + static_cast<std::uint32_t>(done), work.count - done, state);
   }
+  const slice_edges edges{work.begin, position, work.count};
+  if constexpr (requires { program.settle(at, state, edges); }) program.settle(at, state, edges);
 }
 
 /// Edges before this slice in its row. Only split rows have any; they lead the work list in order.

@@ -5,60 +5,157 @@
 
 namespace quipu::detail {
 
-template <class Raw, class Tile>
-QUIPU_HD inline void load_positions(const lane_position<Tile>& at, const Raw* row,
-                                    std::uint32_t (&positions)[Tile::elements]) {
-  QUIPU_UNROLL
-  for (int v = 0; v < Tile::vectors; ++v) {
-    const Raw* from = row + at.read_offset(v);
-    raw_vector<Raw, Tile::width> in;
+/// The stored winners of one lane's vector, unconverted.
+template <class Raw, int Width>
+QUIPU_HD inline raw_vector<Raw, Width> load_winners(const Raw* from) {
+  raw_vector<Raw, Width> in;
 #ifdef __CUDA_ARCH__
-    using word = std::conditional_t<
-        sizeof in == 2, std::uint16_t,
-        std::conditional_t<sizeof in == 4, std::uint32_t,
-                           std::conditional_t<sizeof in == 8, uint2, uint4>>>;
-    if (sizeof in >= sizeof(word) && reinterpret_cast<std::uintptr_t>(from) % sizeof(word) == 0) {
-      for (int q = 0; q < static_cast<int>(sizeof in / sizeof(word)); ++q) {
-        const word bits = __ldg(reinterpret_cast<const word*>(from) + q);
-        memcpy(reinterpret_cast<char*>(&in) + q * sizeof(word), &bits, sizeof bits);
-      }
-    } else {
-      for (int e = 0; e < Tile::width; ++e) in.data[e] = __ldg(from + e);
+  using word = std::conditional_t<
+      sizeof in == 2, std::uint16_t,
+      std::conditional_t<sizeof in == 4, std::uint32_t,
+                         std::conditional_t<sizeof in == 8, uint2, uint4>>>;
+  if (sizeof in >= sizeof(word) && reinterpret_cast<std::uintptr_t>(from) % sizeof(word) == 0) {
+    for (int q = 0; q < static_cast<int>(sizeof in / sizeof(word)); ++q) {
+      const word bits = __ldg(reinterpret_cast<const word*>(from) + q);
+      memcpy(reinterpret_cast<char*>(&in) + q * sizeof(word), &bits, sizeof bits);
     }
+  } else {
+    for (int e = 0; e < Width; ++e) in.data[e] = __ldg(from + e);
+  }
 #else
-    memcpy(&in, from, sizeof in);
+  memcpy(&in, from, sizeof in);
 #endif
-    QUIPU_UNROLL
-    for (int e = 0; e < Tile::width; ++e) positions[v * Tile::width + e] = in.data[e];
+  return in;
+}
+
+/// Calls use(Raw{}) with the type that winners are stored in.
+template <class Use>
+QUIPU_HD inline void with_argument_type(argument_width width, Use&& use) {
+  switch (width) {
+    case argument_width::u8: return use(std::uint8_t{});
+    case argument_width::u16: return use(std::uint16_t{});
+    case argument_width::u32: return use(std::uint32_t{});
   }
 }
 
-/// Reads the winners of one row. "None" of a narrow width is no position of any row.
-template <class Tile>
-QUIPU_HD inline void load_argument(const lane_position<Tile>& at, const argument_view& argument,
-                                   std::int64_t row, std::uint32_t (&positions)[Tile::elements]) {
-  const auto begin = row * argument.row_stride;
-  switch (argument.width) {
-    case argument_width::u8:
-      return load_positions(at, static_cast<const std::uint8_t*>(argument.data) + begin, positions);
-    case argument_width::u16:
-      return load_positions(at, static_cast<const std::uint16_t*>(argument.data) + begin, positions);
-    case argument_width::u32:
-      return load_positions(at, static_cast<const std::uint32_t*>(argument.data) + begin, positions);
-  }
-}
-
-/// A flag that an earlier kernel of the same call sets on the device; null: always on.
-struct gate {
-  const std::uint32_t* closed = nullptr;
-  QUIPU_HD bool open() const { return closed == nullptr || *closed == 0; }
+/// A program that runs only while a flag on the device is 0; an earlier kernel of the call sets it.
+template <class Program>
+struct gated_program : Program {
+  const std::uint32_t* closed;
+  QUIPU_HD bool enabled() const { return *closed == 0; }
 };
 
-/// Gradient of the winners, and of several reductions at once, gathered over the reverse graph: row j
-/// looks at each receiver i of its edges, and takes dY[i][f] where i's saved winner is that edge.
+template <class T>
+struct gradient_rows {
+  const T* data = nullptr;
+  std::int64_t row_stride = 0;
+
+  template <class Tile>
+  QUIPU_HD fragment<T, Tile> row(const lane_position<Tile>& at, std::int64_t r) const {
+    fragment<T, Tile> f;
+    QUIPU_UNROLL
+    for (int v = 0; v < Tile::vectors; ++v) {
+      f.vectors[v] = load_vector<T, Tile::width>(data + r * row_stride + at.read_offset(v));
+    }
+    return f;
+  }
+};
+
+/// Where a reverse edge lies in its forward row.
+template <node_index O>
+struct edge_positions {
+  const O* edge_map;  // forward edge position of each reverse edge
+  const O* offsets;   // of the forward rows
+};
+
+/// Adds to `sum` the gradients of the receivers' elements whose winner is the edge at hand. Everything
+/// that the whole batch needs is asked for before anything is looked at; then only those gradient
+/// vectors are fetched in which some element won.
+template <class Raw, class T, class Tile, class O, class Batch>
+QUIPU_HD inline void take_winners(const lane_position<Tile>& at, accumulator<T> (&sum)[Tile::elements],
+                                  const Batch& batch, const gradient_rows<T>& gradient,
+                                  const argument_view& argument, const edge_positions<O>& positions) {
+  raw_vector<Raw, Tile::width> winner[Batch::size][Tile::vectors];
+  O edge[Batch::size], first[Batch::size];
+  QUIPU_UNROLL
+  for (int u = 0; u < Batch::size; ++u) {
+    if (!batch.valid(u)) continue;
+    const std::int64_t row = batch.columns[u];
+    const Raw* from = static_cast<const Raw*>(argument.data) + row * argument.row_stride;
+    QUIPU_UNROLL
+    for (int v = 0; v < Tile::vectors; ++v) {
+      winner[u][v] = load_winners<Raw, Tile::width>(from + at.read_offset(v));
+    }
+    edge[u] = positions.edge_map[batch.edge(u)];
+    first[u] = positions.offsets[row];
+  }
+  QUIPU_UNROLL
+  for (int u = 0; u < Batch::size; ++u) {
+    if (!batch.valid(u)) continue;
+    const auto position = static_cast<std::uint32_t>(edge[u] - first[u]);
+    const T* from = gradient.data + static_cast<std::int64_t>(batch.columns[u]) * gradient.row_stride;
+    QUIPU_UNROLL
+    for (int v = 0; v < Tile::vectors; ++v) {
+      bool any = false;
+      QUIPU_UNROLL
+      for (int e = 0; e < Tile::width; ++e) any |= winner[u][v].data[e] == position;
+      if (!any) continue;
+      const auto g = load_vector<T, Tile::width>(from + at.read_offset(v));
+      QUIPU_UNROLL
+      for (int e = 0; e < Tile::width; ++e) {
+        if (winner[u][v].data[e] == position) sum[v * Tile::width + e] += widen(g.data[e]);
+      }
+    }
+  }
+}
+
+/// Gradient of min or max, gathered over the reverse graph: row j looks at each receiver i of its
+/// edges, and takes dY[i][f] where i's saved winner is that edge.
+template <element T, node_index I, node_index O>
+struct winner_backward_program {
+  using A = accumulator<T>;
+  template <class Tile>
+  struct state {
+    A sum[Tile::elements];
+  };
+
+  T* output;
+  std::int64_t row_stride;
+  gradient_rows<T> gradient;
+  argument_view argument;
+  edge_positions<O> positions;
+
+  template <class Tile>
+  QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
+    state<Tile> s;
+    QUIPU_UNROLL
+    for (int i = 0; i < Tile::elements; ++i) s.sum[i] = A{0};
+    return s;
+  }
+
+  template <class Tile, class Batch>
+  QUIPU_HD void visit(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
+    with_argument_type(argument.width, [&](auto raw) {
+      take_winners<decltype(raw)>(at, s.sum, batch, gradient, argument, positions);
+    });
+  }
+
+  template <class Tile>
+  QUIPU_HD void merge(const lane_position<Tile>&, state<Tile>& s, const state<Tile>& next) const {
+    QUIPU_UNROLL
+    for (int i = 0; i < Tile::elements; ++i) s.sum[i] += next.sum[i];
+  }
+
+  template <class Tile>
+  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, const state<Tile>& s) const {
+    store_fragment(at, output + static_cast<std::int64_t>(row.row) * row_stride, s.sum);
+  }
+};
+
+/// Gradient of several reductions at once, gathered over the reverse graph:
 /// dX[j] = sum over k of: dsum_i + dmean_i / degree_i + 2 x_j dsquares_i + [winner] (dmin_i, dmax_i).
 template <element T, node_index I, node_index O>
-struct gather_backward_program {
+struct several_backward_program {
   using A = accumulator<T>;
   template <class Tile>
   struct state {
@@ -66,20 +163,12 @@ struct gather_backward_program {
     A squares[Tile::elements];
   };
 
-  struct source {
-    const T* data = nullptr;
-    std::int64_t row_stride = 0;
-  };
   T* output;
   std::int64_t row_stride;
-  source sum, mean, min, max, squares, input;
+  gradient_rows<T> sum, mean, min, max, squares, input;
   argument_view min_argument, max_argument;
   const float* weights;  // by forward edge position; null: 1
-  const O* edge_map;
-  const O* offsets;
-  gate enabled_by;
-
-  QUIPU_HD bool enabled() const { return enabled_by.open(); }
+  edge_positions<O> positions;
 
   template <class Tile>
   QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
@@ -91,14 +180,14 @@ struct gather_backward_program {
 
   template <class Tile, class Batch>
   QUIPU_HD void visit(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
-    std::uint32_t position[Batch::size];
-    QUIPU_UNROLL
-    for (int u = 0; u < Batch::size; ++u) {
-      if (!batch.valid(u)) continue;
-      position[u] = static_cast<std::uint32_t>(edge_map[batch.edge(u)] - offsets[batch.columns[u]]);
-    }
-    if (max.data != nullptr) take_winners(at, s, batch, position, max, max_argument);
-    if (min.data != nullptr) take_winners(at, s, batch, position, min, min_argument);
+    const auto winners = [&](const gradient_rows<T>& gradient, const argument_view& argument) {
+      if (gradient.data == nullptr) return;
+      with_argument_type(argument.width, [&](auto raw) {
+        take_winners<decltype(raw)>(at, s.sum, batch, gradient, argument, positions);
+      });
+    };
+    winners(max, max_argument);
+    winners(min, min_argument);
     if (sum.data != nullptr || mean.data != nullptr) take_sums(at, s, batch);
     if (squares.data != nullptr) take_squares(at, s, batch);
   }
@@ -115,7 +204,7 @@ struct gather_backward_program {
   template <class Tile>
   QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
     if (squares.data != nullptr) {
-      const auto x = row_of(at, input, row.row);
+      const auto x = input.row(at, row.row);
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) s.sum[i] += A{2} * x.value(i) * s.squares[i];
     }
@@ -123,58 +212,16 @@ struct gather_backward_program {
   }
 
  private:
-  template <class Tile>
-  static QUIPU_HD fragment<T, Tile> row_of(const lane_position<Tile>& at, const source& m,
-                                           std::int64_t row) {
-    fragment<T, Tile> f;
-    const T* from = m.data + row * m.row_stride;
-    QUIPU_UNROLL
-    for (int v = 0; v < Tile::vectors; ++v) {
-      f.vectors[v] = load_vector<T, Tile::width>(from + at.read_offset(v));
-    }
-    return f;
-  }
-
-  /// All winners of the batch are fetched first, then only those gradient vectors that are needed.
-  template <class Tile, class Batch>
-  QUIPU_HD void take_winners(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch,
-                             const std::uint32_t (&position)[Batch::size], const source& gradient,
-                             const argument_view& argument) const {
-    std::uint32_t winner[Batch::size][Tile::elements];
-    QUIPU_UNROLL
-    for (int u = 0; u < Batch::size; ++u) {
-      if (batch.valid(u)) load_argument(at, argument, batch.columns[u], winner[u]);
-    }
-    QUIPU_UNROLL
-    for (int u = 0; u < Batch::size; ++u) {
-      if (!batch.valid(u)) continue;
-      const T* from = gradient.data + static_cast<std::int64_t>(batch.columns[u]) * gradient.row_stride;
-      QUIPU_UNROLL
-      for (int v = 0; v < Tile::vectors; ++v) {
-        bool any = false;
-        QUIPU_UNROLL
-        for (int e = 0; e < Tile::width; ++e) any |= winner[u][v * Tile::width + e] == position[u];
-        if (!any) continue;
-        const auto g = load_vector<T, Tile::width>(from + at.read_offset(v));
-        QUIPU_UNROLL
-        for (int e = 0; e < Tile::width; ++e) {
-          const int i = v * Tile::width + e;
-          if (winner[u][i] == position[u]) s.sum[i] += widen(g.data[e]);
-        }
-      }
-    }
-  }
-
   template <class Tile, class Batch>
   QUIPU_HD void take_sums(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
     QUIPU_UNROLL
     for (int u = 0; u < Batch::size; ++u) {
       if (!batch.valid(u)) continue;
       const auto row = batch.columns[u];
-      const A w = weights != nullptr ? static_cast<A>(weights[edge_map[batch.edge(u)]]) : A{1};
-      if (sum.data != nullptr) add(s, w, row_of(at, sum, row));
+      const A w = weights != nullptr ? static_cast<A>(weights[positions.edge_map[batch.edge(u)]]) : A{1};
+      if (sum.data != nullptr) add(s, w, sum.row(at, row));
       if (mean.data != nullptr) {
-        add(s, w / static_cast<A>(offsets[row + 1] - offsets[row]), row_of(at, mean, row));
+        add(s, w / static_cast<A>(positions.offsets[row + 1] - positions.offsets[row]), mean.row(at, row));
       }
     }
   }
@@ -190,7 +237,7 @@ struct gather_backward_program {
     QUIPU_UNROLL
     for (int u = 0; u < Batch::size; ++u) {
       if (!batch.valid(u)) continue;
-      const auto g = row_of(at, squares, batch.columns[u]);
+      const auto g = squares.row(at, batch.columns[u]);
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) s.squares[i] += g.value(i);
     }

@@ -47,6 +47,7 @@ struct sum_program {
   std::int64_t row_stride;
   Factor factor;
   reduce op;
+  store_hint hint = store_hint::keep;
 
   template <class Tile, class I>
   QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
@@ -84,7 +85,7 @@ struct sum_program {
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) s.sum[i] /= static_cast<A>(row.degree);
     }
-    store_fragment(at, output + static_cast<std::int64_t>(row.row) * row_stride, s.sum);
+    store_fragment(at, output + static_cast<std::int64_t>(row.row) * row_stride, s.sum, hint);
   }
 };
 
@@ -142,50 +143,90 @@ QUIPU_HD inline void store_argument(const lane_position<Tile>& at, const argumen
   }
 }
 
-/// Best value and its position for the elements of one lane.
-template <extremum E, class A, int Elements>
+/// Whether winners' positions are tracked along with their values.
+enum class positions { kept, dropped };
+
+/// Best values of one lane's elements, and where they were found.
+template <extremum E, class A, int Elements, positions P>
 struct extremum_state {
+  static constexpr bool keeps_positions = P == positions::kept;
   A best[Elements];
-  std::uint32_t position[Elements];
+  std::uint32_t position[keeps_positions ? Elements : 1];
 
   QUIPU_HD void clear() {
     QUIPU_UNROLL
     for (int i = 0; i < Elements; ++i) {
       best[i] = worst<E, A>();
-      position[i] = no_edge;
+      if constexpr (keeps_positions) position[i] = no_edge;
     }
+    if constexpr (!keeps_positions) position[0] = no_edge;
   }
+
+  /// The inner loop: numbers only. A NaN leaves no trace here and is searched for afterwards.
+  QUIPU_HD void fold_number(int i, A candidate, std::uint32_t candidate_position) {
+    const bool take = better<E>(candidate, best[i]);
+    best[i] = take ? candidate : best[i];
+    if constexpr (keeps_positions) position[i] = take ? candidate_position : position[i];
+  }
+
   QUIPU_HD void append(const extremum_state& next) {
     QUIPU_UNROLL
     for (int i = 0; i < Elements; ++i) {
-      fold_extremum<E>(best[i], position[i], next.best[i], next.position[i]);
+      const bool take = replaces<E>(next.best[i], best[i]);
+      best[i] = take ? next.best[i] : best[i];
+      if constexpr (keeps_positions) position[i] = take ? next.position[i] : position[i];
     }
   }
+
   QUIPU_HD void resolve(std::int64_t degree) {
     QUIPU_UNROLL
     for (int i = 0; i < Elements; ++i) {
-      position[i] = resolve_first(position[i], degree);
+      if constexpr (keeps_positions) position[i] = resolve_first(position[i], degree);
       if (degree == 0) best[i] = A{0};
+    }
+  }
+};
+
+/// The input once more, for what the inner loop leaves out: NaNs, and the bits of 16-bit NaNs.
+template <class T, class I>
+struct input_rows {
+  const T* data;
+  std::int64_t row_stride;
+  const I* indices;
+
+  QUIPU_HD T at(std::int64_t edge, std::int64_t feature) const {
+    return data[static_cast<std::int64_t>(indices[edge]) * row_stride + feature];
+  }
+
+  /// Replaces element i of a slice's state by the slice's first NaN, if it has one.
+  template <class State>
+  QUIPU_HD void take_first_nan(State& s, int i, const slice_edges& edges, std::int64_t feature) const {
+    for (std::int32_t k = 0; k < edges.count; ++k) {
+      const auto v = widen(at(edges.first_edge + k, feature));
+      if (v == v) continue;
+      s.best[i] = v;
+      if constexpr (State::keeps_positions) {
+        s.position[i] = edges.first_position + static_cast<std::uint32_t>(k);
+      }
+      return;
     }
   }
 };
 
 /// Writes extrema with the bits of the elements that won. 16-bit NaNs lose their payload on the way
 /// to fp32 and back, so they, and they alone, are fetched again.
-template <class T, class Tile, extremum E, class I>
+template <class T, class Tile, class I, class State>
 QUIPU_HD inline void store_extremum(const lane_position<Tile>& at, const row_edges<I>& row, T* output,
-                                    std::int64_t row_stride, const T* input,
-                                    std::int64_t input_stride, const I* indices,
-                                    extremum_state<E, accumulator<T>, Tile::elements>& s) {
+                                    std::int64_t row_stride, const input_rows<T, I>& input,
+                                    const State& s, store_hint hint) {
   T* to = output + static_cast<std::int64_t>(row.row) * row_stride;
-  store_fragment(at, to, s.best);
+  store_fragment(at, to, s.best, hint);
   if constexpr (sizeof(T) == 2) {
     QUIPU_UNROLL
     for (int i = 0; i < Tile::elements; ++i) {
       if (s.best[i] == s.best[i] || !at.active(i / Tile::width)) continue;
       const auto feature = at.feature(i / Tile::width) + i % Tile::width;
-      const std::int64_t column = indices[row.begin + s.position[i]];
-      to[feature] = input[column * input_stride + feature];
+      to[feature] = input.at(row.begin + s.position[i], feature);
     }
   }
 }
@@ -195,19 +236,21 @@ template <element T, node_index I, extremum E>
 struct extremum_program {
   using A = accumulator<T>;
   template <class Tile>
-  using state = extremum_state<E, A, Tile::elements>;
+  struct state : extremum_state<E, A, Tile::elements, positions::kept> {
+    A check;  // sum of all that was seen: NaN if any of it was (or if infinities of both signs were)
+  };
 
   T* output;
   std::int64_t row_stride;
   argument_view argument;
-  const T* input;  // with its stride and the ids: to fetch 16-bit NaNs again
-  std::int64_t input_stride;
-  const I* indices;
+  input_rows<T, I> input;
+  store_hint hint = store_hint::keep;
 
   template <class Tile>
   QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
     state<Tile> s;
     s.clear();
+    s.check = A{0};
     return s;
   }
 
@@ -216,9 +259,23 @@ struct extremum_program {
     QUIPU_UNROLL
     for (int u = 0; u < Batch::size; ++u) {
       if (!batch.valid(u)) continue;
+      A seen = A{0};
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) {
-        fold_extremum<E>(s.best[i], s.position[i], batch.rows[u].value(i), batch.position(u));
+        const A x = batch.rows[u].value(i);
+        s.fold_number(i, x, batch.position(u));
+        seen += x;
+      }
+      s.check += seen;
+    }
+  }
+
+  template <class Tile>
+  QUIPU_HD void settle(const lane_position<Tile>& at, state<Tile>& s, const slice_edges& edges) const {
+    if (s.check == s.check) return;
+    for (int v = 0; v < Tile::vectors; ++v) {
+      for (int e = 0; at.active(v) && e < Tile::width; ++e) {
+        input.take_first_nan(s, v * Tile::width + e, edges, at.feature(v) + e);
       }
     }
   }
@@ -231,21 +288,23 @@ struct extremum_program {
   template <class Tile>
   QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
     s.resolve(row.degree);
-    store_extremum<T>(at, row, output, row_stride, input, input_stride, indices, s);
+    store_extremum<T>(at, row, output, row_stride, input, s, hint);
     store_argument(at, argument, row.row, s.position);
   }
 };
 
-/// Any subset of sum, mean, min, max and sum of squares, from one read of the rows.
-template <element T, node_index I>
+/// Any subset of sum, mean, min, max and sum of squares, from one read of the rows. Positions are
+/// kept if an argument is wanted, and for 16 bits, where a NaN's bits are fetched through them.
+template <element T, node_index I, positions P>
 struct several_program {
+  static_assert(P == positions::kept || sizeof(T) > 2);
   using A = accumulator<T>;
   template <class Tile>
   struct state {
-    A sum[Tile::elements];
+    A sum[Tile::elements];  // NaN if any element was: the check for min and max
     A squares[Tile::elements];
-    extremum_state<extremum::min, A, Tile::elements> least;
-    extremum_state<extremum::max, A, Tile::elements> greatest;
+    extremum_state<extremum::min, A, Tile::elements, P> least;
+    extremum_state<extremum::max, A, Tile::elements, P> greatest;
   };
 
   struct target {
@@ -255,9 +314,8 @@ struct several_program {
   target sum, mean, min, max, squares;
   argument_view min_argument, max_argument;
   const float* weights;
-  const T* input;
-  std::int64_t input_stride;
-  const I* indices;
+  input_rows<T, I> input;
+  store_hint hint = store_hint::keep;
 
   template <class Tile>
   QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
@@ -281,9 +339,19 @@ struct several_program {
         const A x = batch.rows[u].value(i);
         s.sum[i] += w * x;
         s.squares[i] += x * x;
-        fold_extremum<extremum::min>(s.least.best[i], s.least.position[i], x, position);
-        fold_extremum<extremum::max>(s.greatest.best[i], s.greatest.position[i], x, position);
+        s.least.fold_number(i, x, position);
+        s.greatest.fold_number(i, x, position);
       }
+    }
+  }
+
+  template <class Tile>
+  QUIPU_HD void settle(const lane_position<Tile>& at, state<Tile>& s, const slice_edges& edges) const {
+    for (int i = 0; i < Tile::elements; ++i) {
+      if (s.sum[i] == s.sum[i] || !at.active(i / Tile::width)) continue;
+      const auto feature = at.feature(i / Tile::width) + i % Tile::width;
+      input.take_first_nan(s.least, i, edges, feature);
+      input.take_first_nan(s.greatest, i, edges, feature);
     }
   }
 
@@ -302,25 +370,25 @@ struct several_program {
   QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
     const auto put = [&](const target& t, const A(&values)[Tile::elements]) {
       if (t.data == nullptr) return;
-      store_fragment(at, t.data + static_cast<std::int64_t>(row.row) * t.row_stride, values);
+      store_fragment(at, t.data + static_cast<std::int64_t>(row.row) * t.row_stride, values, hint);
     };
     put(sum, s.sum);
     put(squares, s.squares);
-    if (row.degree > 0) {
+    if (row.degree > 0 && mean.data != nullptr) {
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) s.sum[i] /= static_cast<A>(row.degree);
     }
     put(mean, s.sum);
     s.least.resolve(row.degree);
     s.greatest.resolve(row.degree);
-    if (min.data != nullptr) {
-      store_extremum<T>(at, row, min.data, min.row_stride, input, input_stride, indices, s.least);
+    if (min.data != nullptr)
+      store_extremum<T>(at, row, min.data, min.row_stride, input, s.least, hint);
+    if (max.data != nullptr)
+      store_extremum<T>(at, row, max.data, max.row_stride, input, s.greatest, hint);
+    if constexpr (P == positions::kept) {
+      store_argument(at, min_argument, row.row, s.least.position);
+      store_argument(at, max_argument, row.row, s.greatest.position);
     }
-    if (max.data != nullptr) {
-      store_extremum<T>(at, row, max.data, max.row_stride, input, input_stride, indices, s.greatest);
-    }
-    store_argument(at, min_argument, row.row, s.least.position);
-    store_argument(at, max_argument, row.row, s.greatest.position);
   }
 };
 

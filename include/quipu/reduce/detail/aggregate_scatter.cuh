@@ -117,29 +117,37 @@ struct fixed_target {
   }
 };
 
-/// A warp a receiving row: each winner adds its gradient to its sender.
-template <int Width, class T, class I, class O, class Target>
+/// A warp a receiving row: each winner adds its gradient to its sender. Lanes own neighbouring
+/// features, so that neighbours with one winner share a sector; four features a lane are in flight.
+template <class Raw, class T, class I, class O, class Target>
 __global__ void __launch_bounds__(scatter_threads)
-    scatter_kernel(const T* gradient, std::int64_t row_stride, argument_view argument,
-                   const O* offsets, const I* indices, std::int64_t rows, std::int64_t features,
-                   Target target) {
-  using tile_type = tile<32, 1, Width>;
+    scatter_kernel(const T* gradient, std::int64_t row_stride, const Raw* winners,
+                   std::int64_t winner_stride, const O* offsets, const I* indices,
+                   std::int64_t rows, std::int64_t features, Target target) {
+  constexpr int unroll = 4;
   const auto row = scatter_row();
   if (row >= rows || !target.open()) return;
   const O begin = offsets[row];
   if (offsets[row + 1] == begin) return;
-  const std::int64_t tiles = (features + tile_type::features - 1) / tile_type::features;
-  for (std::int64_t t = 0; t < tiles; ++t) {
-    const auto at = lane_position<tile_type>::at(threadIdx.x % 32, t, features);
-    if (!at.active(0)) continue;
-    std::uint32_t position[Width];
-    load_argument(at, argument, row, position);
-    const auto g = load_vector<T, Width>(gradient + row * row_stride + at.feature(0));
-    std::int64_t sender[Width];
+  const Raw* winner = winners + row * winner_stride;
+  const T* g = gradient + row * row_stride;
+  for (std::int64_t f = threadIdx.x % 32; f < features; f += 32 * unroll) {
+    std::int64_t sender[unroll];
+    float value[unroll];
 #pragma unroll
-    for (int e = 0; e < Width; ++e) sender[e] = indices[begin + position[e]];
+    for (int u = 0; u < unroll; ++u) {
+      if (f + 32 * u >= features) continue;
+      sender[u] = winner[f + 32 * u];
+      value[u] = widen(g[f + 32 * u]);
+    }
 #pragma unroll
-    for (int e = 0; e < Width; ++e) target.add(sender[e], at.feature(0) + e, widen(g.data[e]));
+    for (int u = 0; u < unroll; ++u) {
+      if (f + 32 * u < features) sender[u] = indices[begin + sender[u]];
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (f + 32 * u < features) target.add(sender[u], f + 32 * u, value[u]);
+    }
   }
 }
 
@@ -165,19 +173,39 @@ __global__ void from_float_kernel(const float* sums, T* output, std::int64_t row
   }
 }
 
+template <class Raw, class T, class I, class O, class Target>
+status launch_scatter_of(const context& ctx, const aggregate_backward_args<T, I, O>& a,
+                         const Target& target) {
+  const auto& g = a.grad_output;
+  return launch(ctx, scatter_kernel<Raw, T, I, O, Target>, scatter_grid(a.graph.rows()),
+                scatter_threads, false, g.data_handle(), g.stride(0),
+                static_cast<const Raw*>(a.argument.data), a.argument.row_stride,
+                a.graph.forward.csr.offsets, a.graph.forward.csr.indices, a.graph.rows(),
+                a.grad_input.extent(1), target);
+}
+
 template <class T, class I, class O, class Target>
 status launch_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a,
                       const Target& target) {
-  const auto features = a.grad_input.extent(1);
-  if (a.graph.rows() == 0 || features == 0) return success();
-  constexpr int width = 16 / static_cast<int>(sizeof(T));
-  const auto& g = a.grad_output;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(g.data_handle()) % 16 == 0 &&
-                       g.stride(0) % width == 0 && features % width == 0;
-  const auto kernel = aligned ? scatter_kernel<width, T, I, O, Target> : scatter_kernel<1, T, I, O, Target>;
-  return launch(ctx, kernel, scatter_grid(a.graph.rows()), scatter_threads, false, g.data_handle(),
-                g.stride(0), a.argument, a.graph.forward.csr.offsets, a.graph.forward.csr.indices,
-                a.graph.rows(), features, target);
+  if (a.graph.rows() == 0 || a.grad_input.extent(1) == 0) return success();
+  switch (a.argument.width) {
+    case argument_width::u8: return launch_scatter_of<std::uint8_t>(ctx, a, target);
+    case argument_width::u16: return launch_scatter_of<std::uint16_t>(ctx, a, target);
+    default: return launch_scatter_of<std::uint32_t>(ctx, a, target);
+  }
+}
+
+/// Clears a row-major matrix; in one piece when it is packed, which is quicker than row by row.
+template <class T>
+status clear_rows(const context& ctx, T* data, std::int64_t row_stride, std::int64_t rows,
+                  std::int64_t features) {
+  const auto row_bytes = static_cast<std::size_t>(features) * sizeof(T);
+  const auto count = static_cast<std::size_t>(rows);
+  return from_cuda(row_stride == features
+                       ? cudaMemsetAsync(data, 0, row_bytes * count, ctx.stream)
+                       : cudaMemset2DAsync(data, static_cast<std::size_t>(row_stride) * sizeof(T), 0,
+                                           row_bytes, count, ctx.stream),
+                   "grad_input: clearing");
 }
 
 /// determinism::any: float atomics, straight into an fp32 gradient, through scratch for 16 bits.
@@ -195,13 +223,8 @@ status scatter_atomically(const context& ctx, const aggregate_backward_args<T, I
     target.data = scratch.template take<float>(columns * features);
   }
   if (count_only) return success();
-  if (auto s = scratch.fits(); !s.ok()) return s;
   if (columns == 0 || features == 0) return success();
-  const auto row_bytes = static_cast<std::size_t>(features) * sizeof(float);
-  auto s = from_cuda(cudaMemset2DAsync(target.data,
-                                       static_cast<std::size_t>(target.row_stride) * sizeof(float),
-                                       0, row_bytes, static_cast<std::size_t>(columns), ctx.stream),
-                     "grad_input: clearing");
+  auto s = clear_rows(ctx, target.data, target.row_stride, columns, features);
   if (s.ok()) s = launch_scatter(ctx, a, target);
   if constexpr (!std::is_same_v<T, float>) {
     if (s.ok()) {

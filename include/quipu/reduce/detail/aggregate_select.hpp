@@ -17,8 +17,8 @@ auto select_program(const aggregate_args<T, I, O>& a, Use&& use) {
   T* out = a.output.data_handle();
   const auto stride = a.output.stride(0);
   const auto extremum_of = [&]<extremum E>() {
-    return extremum_program<T, I, E>{out,       stride,        a.argument,
-                                     rows.data, rows.row_stride, forward.csr.indices};
+    const input_rows<T, I> input{rows.data, rows.row_stride, forward.csr.indices};
+    return extremum_program<T, I, E>{out, stride, a.argument, input};
   };
   if (a.op == reduce::max) return use(extremum_of.template operator()<extremum::max>(), rows, forward);
   if (a.op == reduce::min) return use(extremum_of.template operator()<extremum::min>(), rows, forward);
@@ -45,57 +45,53 @@ auto select_sum_backward(const aggregate_backward_args<T, I, O>& a, Use&& use) {
 }
 
 template <class T, class I, class O>
-gather_backward_program<T, I, O> make_gather_backward(const aggregate_backward_args<T, I, O>& a) {
-  gather_backward_program<T, I, O> p{};
-  p.output = a.grad_input.data_handle();
-  p.row_stride = a.grad_input.stride(0);
-  p.edge_map = a.graph.edge_map;
-  p.offsets = a.graph.forward.csr.offsets;
-  auto& gradient = a.op == reduce::max ? p.max : p.min;
-  gradient = {a.grad_output.data_handle(), a.grad_output.stride(0)};
-  (a.op == reduce::max ? p.max_argument : p.min_argument) = a.argument;
-  return p;
+winner_backward_program<T, I, O> make_winner_backward(const aggregate_backward_args<T, I, O>& a) {
+  return {a.grad_input.data_handle(),
+          a.grad_input.stride(0),
+          {a.grad_output.data_handle(), a.grad_output.stride(0)},
+          a.argument,
+          {a.graph.edge_map, a.graph.forward.csr.offsets}};
+}
+
+template <positions P, class T, class I, class O>
+several_program<T, I, P> make_several(const aggregate_several_args<T, I, O>& a) {
+  const auto to = [](const matrix_view<T>& m) {
+    return typename several_program<T, I, P>::target{m.data_handle(), m.stride(0)};
+  };
+  const auto& csr = a.graph.forward.csr;
+  return {to(a.sum),      to(a.mean),     to(a.min),   to(a.max),
+          to(a.squares),  a.min_argument, a.max_argument, csr.weights,
+          input_rows<T, I>{a.input.data_handle(), a.input.stride(0), csr.indices}};
 }
 
 template <class T, class I, class O, class Use>
 auto select_program(const aggregate_several_args<T, I, O>& a, Use&& use) {
   const dense_rows<T> rows(a.input);
-  const auto to = [](const matrix_view<T>& m) {
-    return typename several_program<T, I>::target{m.data_handle(), m.stride(0)};
-  };
-  const several_program<T, I> p{to(a.sum),
-                                to(a.mean),
-                                to(a.min),
-                                to(a.max),
-                                to(a.squares),
-                                a.min_argument,
-                                a.max_argument,
-                                a.graph.forward.csr.weights,
-                                rows.data,
-                                rows.row_stride,
-                                a.graph.forward.csr.indices};
-  return use(p, rows, a.graph.forward);
+  if constexpr (sizeof(T) > 2) {
+    if (a.min_argument.empty() && a.max_argument.empty()) {
+      return use(make_several<positions::dropped>(a), rows, a.graph.forward);
+    }
+  }
+  return use(make_several<positions::kept>(a), rows, a.graph.forward);
 }
 
 template <class T, class I, class O, class Use>
 auto select_program(const aggregate_several_backward_args<T, I, O>& a, Use&& use) {
   const auto from = [](const matrix_view<const T>& m) {
-    return typename gather_backward_program<T, I, O>::source{m.data_handle(), m.stride(0)};
+    return gradient_rows<T>{m.data_handle(), m.stride(0)};
   };
-  const gather_backward_program<T, I, O> p{a.grad_input.data_handle(),
-                                           a.grad_input.stride(0),
-                                           from(a.grad_sum),
-                                           from(a.grad_mean),
-                                           from(a.grad_min),
-                                           from(a.grad_max),
-                                           from(a.grad_squares),
-                                           from(a.input),
-                                           a.min_argument,
-                                           a.max_argument,
-                                           a.graph.forward.csr.weights,
-                                           a.graph.edge_map,
-                                           a.graph.forward.csr.offsets,
-                                           {}};
+  const several_backward_program<T, I, O> p{a.grad_input.data_handle(),
+                                            a.grad_input.stride(0),
+                                            from(a.grad_sum),
+                                            from(a.grad_mean),
+                                            from(a.grad_min),
+                                            from(a.grad_max),
+                                            from(a.grad_squares),
+                                            from(a.input),
+                                            a.min_argument,
+                                            a.max_argument,
+                                            a.graph.forward.csr.weights,
+                                            {a.graph.edge_map, a.graph.forward.csr.offsets}};
   return use(p, no_rows{}, a.graph.reverse);
 }
 

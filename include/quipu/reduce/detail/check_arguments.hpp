@@ -184,8 +184,12 @@ status check_arguments(const aggregate_several_args<T, I, O>& a, bool on_device)
   check_optional(c, a.min, g.rows(), features, "min: shape, stride or memory");
   check_optional(c, a.max, g.rows(), features, "max: shape, stride or memory");
   check_optional(c, a.squares, g.rows(), features, "squares: shape, stride or memory");
-  for (const auto* m : {&a.sum, &a.mean, &a.min, &a.max, &a.squares}) {
+  const matrix_view<T>* outputs[] = {&a.sum, &a.mean, &a.min, &a.max, &a.squares};
+  for (const auto* m : outputs) {
     if (given(*m)) c.that(!overlap(a.input, *m), "output: overlaps the input");
+    for (const auto* other = outputs; *other != m; ++other) {
+      if (given(*m)) c.that(!overlap(**other, *m), "output: overlaps another output");
+    }
   }
   const auto winners = [&](const argument_view& w, const char* what) {
     if (!w.empty()) {
@@ -221,8 +225,12 @@ status check_arguments(const aggregate_several_backward_args<T, I, O>& a, bool o
   };
   winners(given(a.grad_min), a.min_argument, "min_argument: missing, or its shape, width or memory");
   winners(given(a.grad_max), a.max_argument, "max_argument: missing, or its shape, width or memory");
+  for (const auto* m : {&a.grad_sum, &a.grad_mean, &a.grad_min, &a.grad_max, &a.grad_squares, &a.input}) {
+    if (given(*m)) c.that(!overlap(*m, a.grad_input), "grad_input: overlaps a gradient or the input");
+  }
   if (given(a.grad_squares)) {
-    c.that(given(a.input), "input: missing; the gradient of squares needs it");
+    c.that(given(a.input) || g.columns() * features == 0,
+           "input: missing; the gradient of squares needs it");
     check_optional(c, a.input, g.columns(), features, "input: shape, stride or memory");
   }
   return c.outcome();
