@@ -66,7 +66,6 @@ add_library(
   src/core/buffer.cpp
   src/core/context.cpp
   src/core/status.cpp
-  src/core/trace.cpp
   src/graph/make_graph_device.cu
   src/graph/make_graph_host.cpp
   src/graph/make_schedule_device.cu
