@@ -22,9 +22,12 @@ namespace fs = std::filesystem;
 enum class output_format { matrix_market, scipy, folder };
 
 output_format format_of(const std::string& output) {
-  const auto extension = fs::path(output).extension();
+  const auto extension = lower_extension(output);
   if (extension == ".mtx") return output_format::matrix_market;
   if (extension == ".npz") return output_format::scipy;
+  if (extension.empty() && fs::exists(output) && !fs::is_directory(output)) {
+    throw bad_input("--output: " + output + " is no folder, and no extension names another format");
+  }
   if (extension.empty() || fs::is_directory(output)) return output_format::folder;
   throw bad_input("--output: ends in neither .mtx nor .npz, and a folder has no extension");
 }

@@ -21,7 +21,8 @@ inline bool is_bad_input(status_code code) {
          code == status_code::parse_error;
 }
 
-/// Throws `where: what`, or `where:LINE: what` when a text file has a bad line.
+/// Throws `where: what`, or `where:LINE: what` when a text file has a bad line; bad_input where
+/// `is_bad_input`.
 [[noreturn]] void fail(const std::string& where, const status& s);
 
 inline void require(const std::string& where, const status& s) {

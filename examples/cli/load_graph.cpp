@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 
 #include "quipu/io/edge_list.hpp"
 #include "quipu/io/matrix_market.hpp"
@@ -14,16 +17,54 @@ namespace {
 
 namespace fs = std::filesystem;
 
-edge_source from_edges(const std::string& name, edge_data edges) {
+constexpr auto no_line = std::int64_t{0};
+
+/// The line of the k-th entry, if entries lie one a line behind `leading` other lines that are
+/// neither blank nor comments.
+std::int64_t line_of_entry(const std::string& path, std::size_t k, std::size_t leading) {
+  std::ifstream file(path);
+  std::string text;
+  std::size_t seen = 0;
+  for (std::int64_t line = 1; std::getline(file, text); ++line) {
+    const auto first = text.find_first_not_of(" \t\v\f\r");
+    if (first == std::string::npos || text[first] == '%' || text[first] == '#') continue;
+    if (seen++ == k + leading) return line;
+  }
+  return no_line;
+}
+
+/// Entries of a mirrored or dense Matrix Market file do not stand one a line.
+std::int64_t line_of_matrix_entry(const std::string& path, std::size_t k) {
+  std::ifstream file(path);
+  std::string banner;
+  std::getline(file, banner);
+  std::ranges::transform(banner, banner.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool one_a_line =
+      banner.find("coordinate") != std::string::npos && banner.find("general") != std::string::npos;
+  constexpr std::size_t size_line = 1;
+  return one_a_line ? line_of_entry(path, k, size_line) : no_line;
+}
+
+/// `find_line(k)` says in which line edge k stands, if one can say.
+template <class FindLine>
+edge_source from_edges(const graph_argument& argument, edge_data edges, FindLine find_line) {
   edge_source s;
-  s.name = name;
+  s.name = argument.text;
   s.rows = edges.rows;
   s.columns = edges.columns;
   s.edges = static_cast<std::int64_t>(edges.row.size());
   s.row = std::move(edges.row);
   s.column = std::move(edges.column);
+  if (argument.unweighted) return s;
   s.weights.reserve(edges.value.size());
-  for (const double value : edges.value) s.weights.push_back(static_cast<float>(value));
+  for (std::size_t k = 0; k < edges.value.size(); ++k) {
+    const double value = edges.value[k];
+    if (std::isfinite(value) && std::fabs(value) > std::numeric_limits<float>::max()) {
+      refuse_weight(s.name, static_cast<std::int64_t>(k), find_line(k));
+    }
+    s.weights.push_back(static_cast<float>(value));
+  }
   return s;
 }
 
@@ -32,8 +73,8 @@ edge_source read_list(const graph_argument& argument) {
   options.base = argument.one_based ? id_base::one : id_base::zero;
   options.nodes = argument.nodes;
   options.separator = argument.separator.empty() ? '\0' : argument.separator[0];
-  auto s =
-      from_edges(argument.text, require(argument.text, read_edge_list(argument.text, options)));
+  auto s = from_edges(argument, require(argument.text, read_edge_list(argument.text, options)),
+                      [&](std::size_t k) { return line_of_entry(argument.text, k, 0); });
   // Hashed ids would ask for memory in proportion to the largest one.
   constexpr std::int64_t plausible = 1 << 26;
   if (argument.nodes == 0 && s.rows > plausible && s.rows / 1000 > s.edges) {
@@ -53,13 +94,6 @@ edge_source load_synthetic(const std::string& text) {
   return s;
 }
 
-std::string lower_extension(const fs::path& path) {
-  auto extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension;
-}
-
 edge_source read_source(const graph_argument& argument) {
   if (argument.text.starts_with("synthetic:")) return load_synthetic(argument.text);
   const fs::path path = argument.text;
@@ -68,13 +102,27 @@ edge_source read_source(const graph_argument& argument) {
   const auto extension = lower_extension(path);
   if (extension == ".npz") return read_scipy_npz(path);
   if (extension == ".mtx") {
-    return from_edges(argument.text, require(argument.text, read_matrix_market(path)));
+    return from_edges(argument, require(argument.text, read_matrix_market(path)),
+                      [&](std::size_t k) { return line_of_matrix_entry(argument.text, k); });
   }
   if (extension == ".txt" || extension == ".tsv" || extension == ".csv") return read_list(argument);
   throw bad_input(argument.text + ": not .mtx, .txt, .tsv, .csv, .npz, a folder or synthetic:NAME");
 }
 
 }  // namespace
+
+void refuse_weight(const std::string& name, std::int64_t edge, std::int64_t line) {
+  const auto where = line > 0 ? ":" + std::to_string(line) + ": the weight"
+                              : ": the weight of edge " + std::to_string(edge);
+  throw bad_input(name + where + " is finite, but too large for fp32");
+}
+
+std::string lower_extension(const fs::path& path) {
+  auto extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
 
 edge_source load_graph(const graph_argument& argument) {
   auto s = read_source(argument);

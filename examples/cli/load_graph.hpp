@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -30,6 +31,12 @@ struct edge_source {
 /// GRAPH: .mtx | .txt .tsv .csv | .npz (scipy CSR) | folder with indptr.npy and indices.npy |
 /// synthetic:NAME[,seed=N][,flat]. Throws bad_input.
 edge_source load_graph(const graph_argument& argument);
+
+/// Throws bad_input for a weight that only a double can hold; `line` is 0 where there is none.
+[[noreturn]] void refuse_weight(const std::string& name, std::int64_t edge, std::int64_t line = 0);
+
+/// ".MTX" and ".mtx" are one.
+std::string lower_extension(const std::filesystem::path& path);
 
 /// The same edges with senders as receivers; not for synthetic sources.
 void transpose(edge_source& source);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,10 +23,30 @@ struct matrix {
   std::vector<T> values;  // row-major
 };
 
+/// Throws bad_input unless [rows, features] of T can be drawn: engines count the elements of a row
+/// in 32 bits, and what the machine's memory cannot hold would end the program, not raise an error.
+template <class T>
+void check_width(std::int64_t rows, std::int64_t features) {
+  const auto wanted = std::to_string(features);
+  if (features >= std::numeric_limits<std::int32_t>::max()) {
+    throw bad_input("--features: " + wanted + " is above 2147483646");
+  }
+  constexpr int copies = 2;  // as drawn, and where the verb reads it
+  const double bytes =
+      static_cast<double>(rows) * static_cast<double>(features) * sizeof(T) * copies;
+  const double memory =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (bytes > memory) {
+    throw bad_input("--features: " + wanted + " for " + std::to_string(rows) +
+                    " nodes are more than this machine's memory holds");
+  }
+}
+
 /// Numbers in [-1, 1), the same on every machine: 24 bits of a hash of (seed, stream, position).
 template <class T>
 matrix<T> draw_matrix(std::int64_t rows, std::int64_t features, std::uint64_t seed,
                       std::uint64_t stream) {
+  check_width<T>(rows, features);
   matrix<T> m{rows, features, std::vector<T>(static_cast<std::size_t>(rows * features))};
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + (stream << 56);
   for (auto& value : m.values) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,7 +9,8 @@
 namespace quipu::cli {
 
 /// Files that appear together or not at all: each is written beside its target and renamed by
-/// `commit`; without it the destructor removes whatever was written.
+/// `commit`; without it the destructor removes whatever was written. What a link leads to is
+/// replaced, not the link. What is no file (a pipe, /dev/null) is written to, by `commit`.
 class output_set {
  public:
   output_set() = default;
@@ -25,9 +27,11 @@ class output_set {
   void commit();
 
  private:
+  enum class destination : std::uint8_t { file, stream };
   struct staged_file {
     std::filesystem::path temporary;
     std::filesystem::path target;
+    destination to;
   };
   std::vector<staged_file> files_;
   std::vector<std::filesystem::path> obsolete_;

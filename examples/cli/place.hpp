@@ -50,7 +50,7 @@ template <class Work>
 void on_chosen_device(const run_options& options, Work&& work) {
   const host_context host{options.threads};
   if (options.device == device_choice::host) return work(host, std::string("host"));
-  const auto found = make_context(nullptr);
+  const auto found = make_context(cudaStreamPerThread);  // its own stream follows
   if (!found.ok() && found.error().code == status_code::no_device) {
     if (options.device == device_choice::cuda) throw bad_input("--device: no usable GPU");
     return work(host, std::string("host (no usable GPU)"));
@@ -64,27 +64,27 @@ void on_chosen_device(const run_options& options, Work&& work) {
 
 template <class T>
 buffer<T> place(const context& ctx, const std::vector<T>& values) {
-  return require("device memory", to_device(ctx, values));
+  return require("arrays", to_device(ctx, values));
 }
 template <class T>
 buffer<T> place(const host_context&, const std::vector<T>& values) {
-  auto b = require("memory", make_host_buffer<T>(static_cast<std::int64_t>(values.size())));
+  auto b = require("arrays", make_host_buffer<T>(static_cast<std::int64_t>(values.size())));
   if (!values.empty()) std::memcpy(b.data(), values.data(), b.bytes());
   return b;
 }
 
 template <class T>
 buffer<T> make_buffer(const context& ctx, std::int64_t size) {
-  return require("device memory", make_device_buffer<T>(ctx, size));
+  return require("arrays", make_device_buffer<T>(ctx, size));
 }
 template <class T>
 buffer<T> make_buffer(const host_context&, std::int64_t size) {
-  return require("memory", make_host_buffer<T>(size));
+  return require("arrays", make_host_buffer<T>(size));
 }
 
 template <class T>
 std::vector<T> fetch(const context& ctx, const buffer<T>& b) {
-  return require("device memory", to_host(ctx, b));
+  return require("arrays", to_host(ctx, b));
 }
 template <class T>
 std::vector<T> fetch(const host_context&, const buffer<T>& b) {

@@ -49,16 +49,33 @@ std::vector<std::byte> read_member(zip_t* archive, const std::string& name, cons
   }
 }
 
+std::string place_in(const std::string& name, const char* member) {
+  return name + "(" + member + ")";
+}
+
 template <class T>
 std::vector<T> numbers(const std::string& name, const npy_array& array) {
   if (array.shape.size() != 1) throw bad_input(name + ": is not a vector");
   return require(name, npy_as<T>(array));
 }
 
-template <class T>
-std::vector<T> member_numbers(zip_t* archive, const std::string& name, const char* member) {
-  const auto where = name + "(" + member + ")";
-  return numbers<T>(where, require(where, parse_npy(read_member(archive, name, member))));
+npy_array member_array(zip_t* archive, const std::string& name, const char* member) {
+  return require(place_in(name, member), parse_npy(read_member(archive, name, member)));
+}
+
+std::vector<std::int64_t> member_ids(zip_t* archive, const std::string& name, const char* member) {
+  return numbers<std::int64_t>(place_in(name, member), member_array(archive, name, member));
+}
+
+// fp32 holds every weight of the graph; what only fp64 can hold is refused by its edge.
+std::vector<float> weights(const std::string& name, const std::string& where,
+                           const npy_array& array) {
+  if (array.shape.size() != 1) throw bad_input(where + ": is not a vector");
+  auto values = npy_as<float>(array);
+  if (values.error().code == status_code::out_of_range) {
+    refuse_weight(name, values.error().position);
+  }
+  return require(where, std::move(values));
 }
 
 // The format is a NumPy string of one or four bytes a letter, which `parse_npy` does not offer.
@@ -134,10 +151,11 @@ edge_source read_scipy_npz(const std::filesystem::path& path) {
   s.name = path.string();
   const auto archive = open_zip(path, ZIP_RDONLY, s.name);
   require_csr(archive.get(), s.name);
-  set_shape(s, member_numbers<std::int64_t>(archive.get(), s.name, "shape.npy"));
-  s.offsets = member_numbers<std::int64_t>(archive.get(), s.name, "indptr.npy");
-  s.column = member_numbers<std::int64_t>(archive.get(), s.name, "indices.npy");
-  s.weights = member_numbers<float>(archive.get(), s.name, "data.npy");
+  set_shape(s, member_ids(archive.get(), s.name, "shape.npy"));
+  s.offsets = member_ids(archive.get(), s.name, "indptr.npy");
+  s.column = member_ids(archive.get(), s.name, "indices.npy");
+  s.weights = weights(s.name, place_in(s.name, "data.npy"),
+                      member_array(archive.get(), s.name, "data.npy"));
   finish(s);
   if (std::ranges::all_of(s.weights, [](float w) { return w == 1; })) s.weights.clear();
   return s;
@@ -162,15 +180,20 @@ void write_scipy_npz(const std::filesystem::path& path, const std::string& name,
 edge_source read_npy_folder(const std::filesystem::path& path) {
   edge_source s;
   s.name = path.string();
-  const auto read = [&](const char* file, auto zero) {
+  const auto array = [&](const char* file) {
     const auto where = (path / file).string();
-    return numbers<decltype(zero)>(where, require(where, read_npy(where)));
+    return require(where, read_npy(where));
   };
-  s.offsets = read("indptr.npy", std::int64_t{});
-  s.column = read("indices.npy", std::int64_t{});
-  if (std::filesystem::exists(path / "data.npy")) s.weights = read("data.npy", 0.0f);
+  const auto ids = [&](const char* file) {
+    return numbers<std::int64_t>((path / file).string(), array(file));
+  };
+  s.offsets = ids("indptr.npy");
+  s.column = ids("indices.npy");
+  if (std::filesystem::exists(path / "data.npy")) {
+    s.weights = weights(s.name, (path / "data.npy").string(), array("data.npy"));
+  }
   if (std::filesystem::exists(path / "shape.npy")) {
-    set_shape(s, read("shape.npy", std::int64_t{}));
+    set_shape(s, ids("shape.npy"));
   } else {
     s.rows = s.columns = static_cast<std::int64_t>(s.offsets.size()) - 1;
   }

@@ -380,7 +380,7 @@ TEST_CASE("outputs keep links and go into what is no file", "[cli]") {
   w.succeed(sum + "/dev/null");
   CHECK(fs::is_character_file("/dev/null"));
   REQUIRE(::mkfifo((w / "pipe.npz").c_str(), 0600) == 0);
-  w.run("info small.txt --device host >/dev/null; cat pipe.npz >copy.npz & '" +
+  w.run("info small.txt --device host >/dev/null; timeout 60 cat pipe.npz >copy.npz & '" +
         std::string(std::getenv("QUIPU_COMMAND")) +
         "' convert small.txt -o pipe.npz --device host; wait");
   CHECK(fs::is_fifo(w / "pipe.npz"));
