@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sweeps lay-outs of the sum program: lanes x vectors, unroll, block size, slice length, visit order.
 // What it prints is where the rows of reduce/detail/aggregate_tuning.hpp come from.
-//   quipu_tune_sum GRAPH...
+//   quipu_tune_sum [--lengths] GRAPH...    --lengths: every slice length and visit order too
 #include <cstdio>
 #include <string>
 
@@ -48,21 +48,27 @@ void time_policy(const setting& s, std::int64_t features, double& best, std::str
   if (ms >= best) return;
   best = ms;
   char text[160];
-  std::snprintf(text, sizeof text, "%8.4f ms %5.3f floor  %2dx%d u%d t%d", ms, ms / s.floor_ms, P.lanes,
-                P.vectors, P.unroll, P.threads);
+  std::snprintf(text, sizeof text, "%8.4f ms %5.3f floor  %2dx%d u%d t%d s%d", ms, ms / s.floor_ms, P.lanes,
+                P.vectors, P.unroll, P.threads, P.slices);
   line = text;
 }
 
-template <class T, int Lanes, int Vectors, int... Unrolls>
+/// All block sizes and unrolls of one shape; the best line wins.
+template <class T, int Lanes, int Vectors, int Slices, int... Unrolls>
 void time_shape(const setting& s, std::int64_t features) {
   constexpr int width = 16 / static_cast<int>(sizeof(T));
   double best = 1e9;
   std::string line;
-  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 64}, T>(s, features, best, line), ...);
-  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 128}, T>(s, features, best, line), ...);
-  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 256}, T>(s, features, best, line), ...);
-  std::printf("    %-4s F=%-4d %-16s %s\n", sizeof(T) == 4 ? "f32" : "f16", static_cast<int>(features),
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 128, Slices}, T>(s, features, best, line), ...);
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 256, Slices}, T>(s, features, best, line), ...);
+  std::printf("    %-4s F=%-4d %-14s %s\n", sizeof(T) == 4 ? "f32" : "f16", static_cast<int>(features),
               s.schedule, line.c_str());
+}
+template <class T, int Lanes, int Vectors, int... Unrolls>
+void time_slices(const setting& s, std::int64_t features) {
+  time_shape<T, Lanes, Vectors, 1, Unrolls...>(s, features);
+  time_shape<T, Lanes, Vectors, 2, Unrolls...>(s, features);
+  time_shape<T, Lanes, Vectors, 4, Unrolls...>(s, features);
 }
 
 double floor_of(const context& ctx, device_timer& timer, const graph_view<std::int32_t, std::int32_t>& g,
@@ -79,7 +85,7 @@ double floor_of(const context& ctx, device_timer& timer, const graph_view<std::i
   });
 }
 
-void tune(const context& ctx, device_timer& timer, const std::string& name) {
+void tune(const context& ctx, device_timer& timer, const std::string& name, bool all_lengths) {
   const auto request = check(parse_synthetic(name));
   graph_options options;
   options.reverse = edge_option::keep;
@@ -87,9 +93,11 @@ void tune(const context& ctx, device_timer& timer, const std::string& name) {
   const bool large = request.shape.edges > 10'000'000;
   const int repeats = large ? 5 : 15;
   buffer<float> x, y;
-  for (const std::int32_t slice : {32, 64, 128, 256, 512, 1024, 2048}) {
-    if (large ? slice < 256 : slice > 256) continue;
+  const std::vector<std::int32_t> lengths = all_lengths ? std::vector<std::int32_t>{32, 64, 128, 256, 512, 1024, 2048}
+                                                        : std::vector<std::int32_t>{0};
+  for (const std::int32_t slice : lengths) {
     for (const auto order : {visit_order::natural, visit_order::grouped}) {
+      if (!all_lengths && order == visit_order::natural) continue;
       options.schedule = {slice, order};
       const auto graph = check(make_synthetic(ctx, request, options));
       const auto g = graph.view();
@@ -111,17 +119,13 @@ void tune(const context& ctx, device_timer& timer, const std::string& name) {
       auto s64 = base, s128 = base, s256 = base;
       s128.floor_ms = floors[1];
       s256.floor_ms = floors[2];
-      time_shape<float, 16, 1, 2, 4, 8>(s64, 64);
-      time_shape<float, 8, 2, 2, 4>(s64, 64);
-      time_shape<float, 4, 4, 1, 2>(s64, 64);
-      time_shape<float, 32, 1, 2, 4, 8>(s128, 128);
-      time_shape<float, 16, 2, 1, 2, 4>(s128, 128);
-      time_shape<float, 8, 4, 1, 2>(s128, 128);
-      time_shape<float16, 16, 1, 2, 4, 8>(s128, 128);
-      time_shape<float16, 8, 2, 2, 4>(s128, 128);
-      time_shape<float, 32, 2, 1, 2, 4>(s256, 256);
-      time_shape<float, 16, 4, 1, 2>(s256, 256);
-      time_shape<float, 32, 1, 4, 8>(s256, 256);
+      time_slices<float, 16, 1, 4, 8>(s64, 64);
+      time_slices<float, 8, 2, 2, 4>(s64, 64);
+      time_slices<float, 32, 1, 4, 8>(s128, 128);
+      time_slices<float, 16, 2, 2, 4>(s128, 128);
+      time_slices<float16, 16, 1, 4, 8>(s128, 128);
+      time_slices<float, 32, 2, 2, 4>(s256, 256);
+      time_slices<float, 32, 1, 4, 8>(s256, 256);
     }
   }
   std::fflush(stdout);
@@ -134,6 +138,7 @@ int main(int argc, char** argv) {
   (void)cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   const auto ctx = check(make_context(stream));
   device_timer timer(ctx);
-  for (int i = 1; i < argc; ++i) tune(ctx, timer, argv[i]);
+  const bool all = argc > 1 && std::string(argv[1]) == "--lengths";
+  for (int i = all ? 2 : 1; i < argc; ++i) tune(ctx, timer, argv[i], all);
   return 0;
 }

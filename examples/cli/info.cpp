@@ -110,19 +110,19 @@ std::vector<std::string> explain(const graph_view<I, I>& g) {
   const double share =
       g.edges() == 0 ? 0.0
                      : 100.0 * static_cast<double>(split_edges) / static_cast<double>(g.edges());
-  const auto width = static_cast<int>(choose_argument_width(g.forward.degrees.max_degree));
   return {
       fmt::format("ids of {} bits: {}", 8 * sizeof(I),
                   sizeof(I) == 4 ? "nodes and edges stay below 2^31" : "nodes or edges reach 2^31"),
-      fmt::format("slices of {} edges: the largest power of two from 32 to 256 that leaves each "
-                  "multiprocessor about 256 slices",
+      fmt::format("slices of {} edges: the power of two from 32 to 1024 next below 1.4 times the "
+                  "square root of the edges a multiprocessor has",
                   s.slice_edges),
       fmt::format(
           "{} rows are longer and are cut; they hold {:.1f} % of the edges, and their parts "
           "are merged in slice order",
           grouped(s.split_row_count), share),
-      fmt::format("winners of min and max take {} byte{} each: the longest row has {} edges", width,
-                  width == 1 ? "" : "s", grouped(g.forward.degrees.max_degree))};
+      fmt::format("winners of min and max take a byte each, and a word more in {} rows of over 255 "
+                  "edges",
+                  grouped(g.forward.wide_rows.count))};
 }
 
 template <class I>

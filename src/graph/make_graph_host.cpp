@@ -176,6 +176,20 @@ void make_schedule(direction_storage<I, O>& d, const schedule_options& options) 
   schedule.split_of = d.split_of.data();
 }
 
+/// Numbers the rows that are longer than a byte can count.
+template <class I, class O>
+void number_wide_rows(direction_storage<I, O>& d) {
+  if (d.view.degrees.max_degree <= wide_rows_view::longest_narrow) return;
+  const auto& csr = d.view.csr;
+  d.wide_rank = require(make_host_buffer<std::int32_t>(csr.rows));
+  std::int32_t count = 0;
+  for (std::int64_t r = 0; r < csr.rows; ++r) {
+    d.wide_rank.data()[r] = count;
+    count += csr.offsets[r + 1] - csr.offsets[r] > wide_rows_view::longest_narrow;
+  }
+  d.view.wide_rows = {d.wide_rank.data(), count};
+}
+
 template <class I, class O>
 direction_storage<I, O> direction(std::int64_t rows, std::int64_t columns, const std::vector<I>& row_of,
                                   buffer<I> indices, const std::vector<float>& weights,
@@ -190,6 +204,7 @@ direction_storage<I, O> direction(std::int64_t rows, std::int64_t columns, const
   if (!weights.empty()) d.weights = host_copy(weights);
   d.view.csr = {rows, columns, edges, d.offsets.data(), d.indices.data(), d.weights.data()};
   make_schedule(d, options);
+  number_wide_rows(d);
   return d;
 }
 

@@ -96,6 +96,13 @@ __global__ void cut_rows(const split_row<I>* split_rows, std::int32_t slice_edge
   }
 }
 
+template <class O>
+__global__ void mark_wide(const O* offsets, std::int64_t rows, std::int32_t* marks) {
+  const auto r = thread_index();
+  if (r >= rows) return;
+  marks[r] = offsets[r + 1] - offsets[r] > wide_rows_view::longest_narrow ? 1 : 0;
+}
+
 template <class Kernel, class... Args>
 void enqueue(const context& ctx, Kernel kernel, std::int64_t items, const Args&... args) {
   if (items == 0) return;
@@ -135,6 +142,34 @@ void scan_places(const context& ctx, place* places, std::int64_t count) {
   scan(nullptr);
   auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
   scan(temporary.data());
+}
+
+/// Numbers the rows that are longer than a byte can count.
+template <class I, class O>
+void number_wide_rows(const context& ctx, direction_storage<I, O>& d) {
+  if (d.view.degrees.max_degree <= wide_rows_view::longest_narrow) return;
+  const auto rows = d.view.csr.rows;
+  auto marks = require(scratch<std::int32_t>::make(ctx, rows));
+  d.wide_rank = require(make_device_buffer<std::int32_t>(ctx, rows));
+  enqueue(ctx, mark_wide<O>, rows, d.view.csr.offsets, rows, marks.data());
+  std::size_t bytes = 0;
+  const auto scan = [&](void* temporary) {
+    require(cub::DeviceScan::ExclusiveSum(temporary, bytes, marks.data(), d.wide_rank.data(), rows,
+                                          ctx.stream),
+            "schedule: scan");
+  };
+  scan(nullptr);
+  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
+  scan(temporary.data());
+  std::int32_t last[2] = {0, 0};
+  const auto read = [&](std::int32_t* to, const std::int32_t* from) {
+    require(cudaMemcpyAsync(to, from + rows - 1, sizeof *to, cudaMemcpyDeviceToHost, ctx.stream),
+            "schedule");
+  };
+  read(&last[0], d.wide_rank.data());
+  read(&last[1], marks.data());
+  require(cudaStreamSynchronize(ctx.stream), "schedule");
+  d.view.wide_rows = {d.wide_rank.data(), last[0] + last[1]};
 }
 
 }  // namespace
@@ -177,6 +212,7 @@ void make_schedule_on_device(const context& ctx, direction_storage<I, O>& d,
   schedule.split_of = d.split_of.data();
   enqueue(ctx, fill_rows<I, O>, csr.rows, csr.offsets, order.data(), csr.rows, schedule.slice_edges,
           places.data(), schedule.split_slice_count, d.slices.data(), d.split_rows.data());
+  number_wide_rows(ctx, d);
   if (schedule.split_row_count == 0) return;
   cut_rows<I><<<static_cast<unsigned>(schedule.split_row_count), threads, 0, ctx.stream>>>(
       d.split_rows.data(), schedule.slice_edges, d.slices.data(), d.split_of.data());

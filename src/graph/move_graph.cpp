@@ -31,6 +31,8 @@ struct mover {
     d.slices = copy(from.schedule.slices, from.schedule.slice_count);
     d.split_rows = copy(from.schedule.split_rows, from.schedule.split_row_count);
     d.split_of = copy(from.schedule.split_of, from.schedule.split_slice_count);
+    d.wide_rank = copy(from.wide_rows.rank, from.csr.rows);
+    d.view.wide_rows.rank = d.wide_rank.data();
     d.view.csr.offsets = d.offsets.data();
     d.view.csr.indices = d.indices.data();
     d.view.csr.weights = d.weights.data();

@@ -61,7 +61,9 @@ void host_split_row(const Program& program, const Rows& rows, const direction_vi
   for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
     const auto index = split.first + k;
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, graph.csr.indices, schedule.slices[index],
+    const auto& work = schedule.slices[index];
+    visit_slice<Unroll>(at, program, rows, graph.csr.indices, work,
+                        load_first_columns<Unroll>(graph.csr.indices, work),
                         slice_position(schedule, index, split), state);
     program.merge(at, total, state);
   }
@@ -77,7 +79,8 @@ void host_whole_rows(const Program& program, const Rows& rows, const direction_v
     const auto& work = schedule.slices[schedule.split_slice_count + i];
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, graph.csr.indices, work, 0, state);
+    visit_slice<Unroll>(at, program, rows, graph.csr.indices, work,
+                        load_first_columns<Unroll>(graph.csr.indices, work), 0u, state);
     program.finish(at, row, state);
   }
 }

@@ -16,12 +16,21 @@ struct degree_statistics {
   std::int64_t empty_rows = 0;
 };
 
+/// Rows whose edge positions do not fit a byte, numbered from 0: what is kept per row element in a
+/// byte for all others gets a word for these.
+struct wide_rows_view {
+  static constexpr std::int64_t longest_narrow = 255;
+  const std::int32_t* rank = nullptr;  // [rows] number of a wide row; null: there are none
+  std::int64_t count = 0;
+};
+
 /// One direction of a graph: who receives from whom, and the plan to visit it.
 template <node_index I, node_index O = I>
 struct direction_view {
   csr_view<I, O> csr;
   schedule_view<I> schedule;
   degree_statistics degrees;
+  wide_rows_view wide_rows;
 };
 
 /// What verbs take: the graph as its receivers see it, and as its senders see it. Not owned.
@@ -46,6 +55,7 @@ struct direction_storage {
   buffer<slice<I>> slices;
   buffer<split_row<I>> split_rows;
   buffer<std::int32_t> split_of;
+  buffer<std::int32_t> wide_rank;
   direction_view<I, O> view;  // points into the buffers above
 };
 

@@ -13,38 +13,35 @@ namespace quipu {
 /// How the messages of a row's edges become one row.
 enum class reduce : std::uint8_t { sum, mean, min, max };
 
-/// Width of one stored winner.
-enum class argument_width : std::uint8_t { u8 = 1, u16 = 2, u32 = 4 };
-
-/// The narrowest width that can hold every edge position inside a row, and "none".
-constexpr argument_width choose_argument_width(std::int64_t max_degree) {
-  return max_degree <= 0xff ? argument_width::u8
-         : max_degree <= 0xffff ? argument_width::u16
-                                : argument_width::u32;
-}
-
-/// Which edge won each element of min or max: [rows, features] positions inside the row (edge
-/// position minus the row's offset), all ones where no edge won. Stored as narrow as the longest row
-/// allows, because it is written once and read back as often as the output itself: on graphs whose
-/// rows stay below 256 edges it costs a quarter of what an edge id would.
+/// Which edge won each element of min or max: positions inside the row (edge position minus the row's
+/// offset). A row of up to 255 edges keeps one byte an element; a longer row keeps a 32-bit word an
+/// element as well, of which the byte repeats the low bits. So the winners, which are written once
+/// and read back as often as the output, cost a quarter of what an id would, whatever the longest row.
+/// In rows without edges nothing won, and what is stored means nothing.
 struct argument_view {
-  void* data = nullptr;
-  argument_width width = argument_width::u32;
+  std::uint8_t* low = nullptr;           // [rows, features]
+  std::uint32_t* wide = nullptr;         // [wide rows, features]
+  const std::int32_t* rank = nullptr;    // [rows] which wide row; from the graph
   std::int64_t rows = 0;
+  std::int64_t wide_rows = 0;
   std::int64_t features = 0;
-  std::int64_t row_stride = 0;  // elements
-  bool empty() const { return data == nullptr; }
+  bool empty() const { return low == nullptr; }
 };
 
-/// Bytes of a packed argument for a graph; allocate this much for `make_argument_view`.
+/// Bytes that the winners of a graph take.
 template <node_index I, node_index O>
 std::size_t argument_bytes(const graph_view<I, O>& g, std::int64_t features) {
-  return static_cast<std::size_t>(g.rows() * features) *
-         static_cast<std::size_t>(choose_argument_width(g.forward.degrees.max_degree));
+  const auto low = (g.rows() * features + 15) / 16 * 16;
+  return static_cast<std::size_t>(low + 4 * g.forward.wide_rows.count * features);
 }
+/// Lays the winners out in `argument_bytes` of memory that starts on a 16-byte border.
 template <node_index I, node_index O>
 argument_view make_argument_view(const graph_view<I, O>& g, void* data, std::int64_t features) {
-  return {data, choose_argument_width(g.forward.degrees.max_degree), g.rows(), features, features};
+  const auto low = (g.rows() * features + 15) / 16 * 16;
+  auto* bytes = static_cast<std::uint8_t*>(data);
+  const auto& wide = g.forward.wide_rows;
+  return {bytes,    wide.count > 0 ? reinterpret_cast<std::uint32_t*>(bytes + low) : nullptr,
+          wide.rank, g.rows(), wide.count, features};
 }
 
 /// Y[i] = op over the edges k of row i of w[k] * X[column of k].

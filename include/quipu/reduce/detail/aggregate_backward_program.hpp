@@ -5,37 +5,23 @@
 
 namespace quipu::detail {
 
-/// The stored winners of one lane's vector, unconverted.
-template <class Raw, int Width>
-QUIPU_HD inline raw_vector<Raw, Width> load_winners(const Raw* from) {
-  raw_vector<Raw, Width> in;
+/// One lane's vector of winners' bytes.
+template <int Width>
+QUIPU_HD inline raw_vector<std::uint8_t, Width> load_bytes(const std::uint8_t* from) {
+  raw_vector<std::uint8_t, Width> bytes;
 #ifdef __CUDA_ARCH__
   using word = std::conditional_t<
-      sizeof in == 2, std::uint16_t,
-      std::conditional_t<sizeof in == 4, std::uint32_t,
-                         std::conditional_t<sizeof in == 8, uint2, uint4>>>;
-  if (sizeof in >= sizeof(word) && reinterpret_cast<std::uintptr_t>(from) % sizeof(word) == 0) {
-    for (int q = 0; q < static_cast<int>(sizeof in / sizeof(word)); ++q) {
-      const word bits = __ldg(reinterpret_cast<const word*>(from) + q);
-      memcpy(reinterpret_cast<char*>(&in) + q * sizeof(word), &bits, sizeof bits);
+      Width == 2, std::uint16_t, std::conditional_t<Width == 4, std::uint32_t, uint2>>;
+  if constexpr (Width == 2 || Width == 4 || Width == 8) {
+    if (reinterpret_cast<std::uintptr_t>(from) % Width == 0) {
+      const word bits = __ldg(reinterpret_cast<const word*>(from));
+      memcpy(&bytes, &bits, Width);
+      return bytes;
     }
-  } else {
-    for (int e = 0; e < Width; ++e) in.data[e] = __ldg(from + e);
   }
-#else
-  memcpy(&in, from, sizeof in);
 #endif
-  return in;
-}
-
-/// Calls use(Raw{}) with the type that winners are stored in.
-template <class Use>
-QUIPU_HD inline void with_argument_type(argument_width width, Use&& use) {
-  switch (width) {
-    case argument_width::u8: return use(std::uint8_t{});
-    case argument_width::u16: return use(std::uint16_t{});
-    case argument_width::u32: return use(std::uint32_t{});
-  }
+  for (int e = 0; e < Width; ++e) bytes.data[e] = from[e];
+  return bytes;
 }
 
 /// A program that runs only while a flag on the device is 0; an earlier kernel of the call sets it.
@@ -70,40 +56,46 @@ struct edge_positions {
 
 /// Adds to `sum` the gradients of the receivers' elements whose winner is the edge at hand. Everything
 /// that the whole batch needs is asked for before anything is looked at; then only those gradient
-/// vectors are fetched in which some element won.
-template <class Raw, class T, class Tile, class O, class Batch>
+/// vectors are fetched in which the byte of some winner fits; and only for rows of more than 255
+/// edges, whose bytes do not tell all, the words.
+template <class T, class Tile, class O, class Batch>
 QUIPU_HD inline void take_winners(const lane_position<Tile>& at, accumulator<T> (&sum)[Tile::elements],
                                   const Batch& batch, const gradient_rows<T>& gradient,
                                   const argument_view& argument, const edge_positions<O>& positions) {
-  raw_vector<Raw, Tile::width> winner[Batch::size][Tile::vectors];
-  O edge[Batch::size], first[Batch::size];
+  raw_vector<std::uint8_t, Tile::width> winner[Batch::size][Tile::vectors];
+  O edge[Batch::size], first[Batch::size], last[Batch::size];
   QUIPU_UNROLL
   for (int u = 0; u < Batch::size; ++u) {
     if (!batch.valid(u)) continue;
     const std::int64_t row = batch.columns[u];
-    const Raw* from = static_cast<const Raw*>(argument.data) + row * argument.row_stride;
     QUIPU_UNROLL
     for (int v = 0; v < Tile::vectors; ++v) {
-      winner[u][v] = load_winners<Raw, Tile::width>(from + at.read_offset(v));
+      winner[u][v] = load_bytes<Tile::width>(argument.low + row * argument.features + at.read_offset(v));
     }
     edge[u] = positions.edge_map[batch.edge(u)];
     first[u] = positions.offsets[row];
+    last[u] = positions.offsets[row + 1];
   }
   QUIPU_UNROLL
   for (int u = 0; u < Batch::size; ++u) {
     if (!batch.valid(u)) continue;
+    const std::int64_t row = batch.columns[u];
     const auto position = static_cast<std::uint32_t>(edge[u] - first[u]);
-    const T* from = gradient.data + static_cast<std::int64_t>(batch.columns[u]) * gradient.row_stride;
+    const auto low = static_cast<std::uint8_t>(position);
+    const bool wide = last[u] - first[u] > wide_rows_view::longest_narrow;
     QUIPU_UNROLL
     for (int v = 0; v < Tile::vectors; ++v) {
       bool any = false;
       QUIPU_UNROLL
-      for (int e = 0; e < Tile::width; ++e) any |= winner[u][v].data[e] == position;
+      for (int e = 0; e < Tile::width; ++e) any |= winner[u][v].data[e] == low;
       if (!any) continue;
-      const auto g = load_vector<T, Tile::width>(from + at.read_offset(v));
+      const auto g = load_vector<T, Tile::width>(gradient.data + row * gradient.row_stride + at.read_offset(v));
+      const std::uint32_t* words =
+          wide ? argument.wide + argument.rank[row] * argument.features + at.read_offset(v) : nullptr;
       QUIPU_UNROLL
       for (int e = 0; e < Tile::width; ++e) {
-        if (winner[u][v].data[e] == position) sum[v * Tile::width + e] += widen(g.data[e]);
+        if (winner[u][v].data[e] != low || (wide && words[e] != position)) continue;
+        sum[v * Tile::width + e] += widen(g.data[e]);
       }
     }
   }
@@ -135,9 +127,7 @@ struct winner_backward_program {
 
   template <class Tile, class Batch>
   QUIPU_HD void visit(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
-    with_argument_type(argument.width, [&](auto raw) {
-      take_winners<decltype(raw)>(at, s.sum, batch, gradient, argument, positions);
-    });
+    take_winners<T>(at, s.sum, batch, gradient, argument, positions);
   }
 
   template <class Tile>
@@ -180,14 +170,8 @@ struct several_backward_program {
 
   template <class Tile, class Batch>
   QUIPU_HD void visit(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
-    const auto winners = [&](const gradient_rows<T>& gradient, const argument_view& argument) {
-      if (gradient.data == nullptr) return;
-      with_argument_type(argument.width, [&](auto raw) {
-        take_winners<decltype(raw)>(at, s.sum, batch, gradient, argument, positions);
-      });
-    };
-    winners(max, max_argument);
-    winners(min, min_argument);
+    if (max.data != nullptr) take_winners<T>(at, s.sum, batch, max, max_argument, positions);
+    if (min.data != nullptr) take_winners<T>(at, s.sum, batch, min, min_argument, positions);
     if (sum.data != nullptr || mean.data != nullptr) take_sums(at, s, batch);
     if (squares.data != nullptr) take_squares(at, s, batch);
   }

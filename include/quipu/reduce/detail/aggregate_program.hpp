@@ -89,57 +89,46 @@ struct sum_program {
   }
 };
 
-template <class Raw, class Tile>
-QUIPU_HD inline void store_positions(const lane_position<Tile>& at, Raw* row,
-                                     const std::uint32_t (&positions)[Tile::elements]) {
+/// One lane's vector of winners' bytes, written in one access where it lies on a border of its size.
+template <int Width>
+QUIPU_HD inline void store_bytes(std::uint8_t* to, const raw_vector<std::uint8_t, Width>& bytes) {
+#ifdef __CUDA_ARCH__
+  using word = std::conditional_t<
+      Width == 2, std::uint16_t, std::conditional_t<Width == 4, std::uint32_t, uint2>>;
+  if constexpr (Width == 2 || Width == 4 || Width == 8) {
+    if (reinterpret_cast<std::uintptr_t>(to) % Width == 0) {
+      word bits;
+      memcpy(&bits, &bytes, Width);
+      __stcs(reinterpret_cast<word*>(to), bits);
+      return;
+    }
+  }
+#endif
+  for (int e = 0; e < Width; ++e) to[e] = bytes.data[e];
+}
+
+/// Writes one lane's winners of a row; nothing if none are wanted.
+template <class Tile, class I>
+QUIPU_HD inline void store_argument(const lane_position<Tile>& at, const argument_view& argument,
+                                    const row_edges<I>& row,
+                                    const std::uint32_t (&positions)[Tile::elements]) {
+  if (argument.low == nullptr) return;
+  const bool wide = row.degree > wide_rows_view::longest_narrow;
+  std::uint8_t* low = argument.low + static_cast<std::int64_t>(row.row) * argument.features;
+  std::uint32_t* words =
+      wide ? argument.wide + static_cast<std::int64_t>(argument.rank[row.row]) * argument.features
+           : nullptr;
   QUIPU_UNROLL
   for (int v = 0; v < Tile::vectors; ++v) {
     if (!at.active(v)) continue;
-    raw_vector<Raw, Tile::width> out;
+    raw_vector<std::uint8_t, Tile::width> bytes;
     QUIPU_UNROLL
-    for (int e = 0; e < Tile::width; ++e) out.data[e] = static_cast<Raw>(positions[v * Tile::width + e]);
-    Raw* to = row + at.feature(v);
-#ifdef __CUDA_ARCH__
-    // Rows of winners are packed, so `width` of them lie on a border of their own size.
-    using word = std::conditional_t<sizeof out == 4, std::uint32_t,
-                                    std::conditional_t<sizeof out == 8, uint2, std::uint16_t>>;
-    if constexpr (sizeof out == 4 || sizeof out == 8 || (sizeof out == 2 && sizeof(Raw) == 1)) {
-      if (reinterpret_cast<std::uintptr_t>(to) % sizeof out == 0) {
-        word bits;
-        memcpy(&bits, &out, sizeof out);
-        __stcs(reinterpret_cast<word*>(to), bits);
-        continue;
-      }
+    for (int e = 0; e < Tile::width; ++e) {
+      const auto p = positions[v * Tile::width + e];
+      bytes.data[e] = static_cast<std::uint8_t>(p);
+      if (wide) words[at.feature(v) + e] = p;
     }
-    if constexpr (sizeof out % 16 == 0) {
-      if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0) {
-        for (int q = 0; q < static_cast<int>(sizeof out / 16); ++q) {
-          uint4 bits;
-          memcpy(&bits, reinterpret_cast<const char*>(&out) + q * 16, 16);
-          __stcs(reinterpret_cast<uint4*>(to) + q, bits);
-        }
-        continue;
-      }
-    }
-#endif
-    for (int e = 0; e < Tile::width; ++e) to[e] = out.data[e];
-  }
-}
-
-/// Writes winners in the width that the caller's storage has; nothing if it is empty.
-template <class Tile>
-QUIPU_HD inline void store_argument(const lane_position<Tile>& at, const argument_view& argument,
-                                    std::int64_t row,
-                                    const std::uint32_t (&positions)[Tile::elements]) {
-  if (argument.data == nullptr) return;
-  const auto begin = row * argument.row_stride;
-  switch (argument.width) {
-    case argument_width::u8:
-      return store_positions(at, static_cast<std::uint8_t*>(argument.data) + begin, positions);
-    case argument_width::u16:
-      return store_positions(at, static_cast<std::uint16_t*>(argument.data) + begin, positions);
-    case argument_width::u32:
-      return store_positions(at, static_cast<std::uint32_t*>(argument.data) + begin, positions);
+    store_bytes(low + at.feature(v), bytes);
   }
 }
 
@@ -289,7 +278,7 @@ struct extremum_program {
   QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
     s.resolve(row.degree);
     store_extremum<T>(at, row, output, row_stride, input, s, hint);
-    store_argument(at, argument, row.row, s.position);
+    store_argument(at, argument, row, s.position);
   }
 };
 
@@ -386,8 +375,8 @@ struct several_program {
     if (max.data != nullptr)
       store_extremum<T>(at, row, max.data, max.row_stride, input, s.greatest, hint);
     if constexpr (P == positions::kept) {
-      store_argument(at, min_argument, row.row, s.least.position);
-      store_argument(at, max_argument, row.row, s.greatest.position);
+      store_argument(at, min_argument, row, s.least.position);
+      store_argument(at, max_argument, row, s.greatest.position);
     }
   }
 };

@@ -117,36 +117,50 @@ struct fixed_target {
   }
 };
 
+/// Ids that a warp may copy to shared memory: 32 lanes that look up 32 places of a long list meet in
+/// far fewer banks than cache lines. Short lists lie in few lines anyway.
+template <class I>
+inline constexpr int staged_ids = 4096 / static_cast<int>(sizeof(I));
+constexpr int unstaged_ids = 64;
+
 /// A warp a receiving row: each winner adds its gradient to its sender. Lanes own neighbouring
 /// features, so that neighbours with one winner share a sector; four features a lane are in flight.
-template <class Raw, class T, class I, class O, class Target>
+template <class T, class I, class O, class Target>
 __global__ void __launch_bounds__(scatter_threads)
-    scatter_kernel(const T* gradient, std::int64_t row_stride, const Raw* winners,
-                   std::int64_t winner_stride, const O* offsets, const I* indices,
-                   std::int64_t rows, std::int64_t features, Target target) {
+    scatter_kernel(const T* gradient, std::int64_t row_stride, const argument_view argument,
+                   const O* offsets, const I* indices, Target target) {
   constexpr int unroll = 4;
+  __shared__ I staged[scatter_rows][staged_ids<I>];
   const auto row = scatter_row();
-  if (row >= rows || !target.open()) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (row >= argument.rows || !target.open()) return;
   const O begin = offsets[row];
-  if (offsets[row + 1] == begin) return;
-  const Raw* winner = winners + row * winner_stride;
+  const std::int64_t degree = offsets[row + 1] - begin;
+  if (degree == 0) return;
+  const I* ids = indices + begin;
+  if (degree > unstaged_ids && degree <= staged_ids<I>) {
+    I* copy = staged[threadIdx.x / 32];
+    for (std::int64_t k = lane; k < degree; k += 32) copy[k] = ids[k];
+    __syncwarp();
+    ids = copy;
+  }
+  const auto features = argument.features;
+  const bool wide = degree > wide_rows_view::longest_narrow;
+  const std::uint8_t* low = argument.low + row * features;
+  const std::uint32_t* words = wide ? argument.wide + argument.rank[row] * features : nullptr;
   const T* g = gradient + row * row_stride;
-  for (std::int64_t f = threadIdx.x % 32; f < features; f += 32 * unroll) {
-    std::int64_t sender[unroll];
+  for (std::int64_t f = lane; f < features; f += 32 * unroll) {
+    std::uint32_t winner[unroll];
     float value[unroll];
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
       if (f + 32 * u >= features) continue;
-      sender[u] = winner[f + 32 * u];
+      winner[u] = wide ? words[f + 32 * u] : low[f + 32 * u];
       value[u] = widen(g[f + 32 * u]);
     }
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
-      if (f + 32 * u < features) sender[u] = indices[begin + sender[u]];
-    }
-#pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-      if (f + 32 * u < features) target.add(sender[u], f + 32 * u, value[u]);
+      if (f + 32 * u < features) target.add(ids[winner[u]], f + 32 * u, value[u]);
     }
   }
 }
@@ -173,26 +187,13 @@ __global__ void from_float_kernel(const float* sums, T* output, std::int64_t row
   }
 }
 
-template <class Raw, class T, class I, class O, class Target>
-status launch_scatter_of(const context& ctx, const aggregate_backward_args<T, I, O>& a,
-                         const Target& target) {
-  const auto& g = a.grad_output;
-  return launch(ctx, scatter_kernel<Raw, T, I, O, Target>, scatter_grid(a.graph.rows()),
-                scatter_threads, false, g.data_handle(), g.stride(0),
-                static_cast<const Raw*>(a.argument.data), a.argument.row_stride,
-                a.graph.forward.csr.offsets, a.graph.forward.csr.indices, a.graph.rows(),
-                a.grad_input.extent(1), target);
-}
-
 template <class T, class I, class O, class Target>
 status launch_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a,
                       const Target& target) {
   if (a.graph.rows() == 0 || a.grad_input.extent(1) == 0) return success();
-  switch (a.argument.width) {
-    case argument_width::u8: return launch_scatter_of<std::uint8_t>(ctx, a, target);
-    case argument_width::u16: return launch_scatter_of<std::uint16_t>(ctx, a, target);
-    default: return launch_scatter_of<std::uint32_t>(ctx, a, target);
-  }
+  return launch(ctx, scatter_kernel<T, I, O, Target>, scatter_grid(a.graph.rows()), scatter_threads,
+                false, a.grad_output.data_handle(), a.grad_output.stride(0), a.argument,
+                a.graph.forward.csr.offsets, a.graph.forward.csr.indices, target);
 }
 
 /// Clears a row-major matrix; in one piece when it is packed, which is quicker than row by row.
@@ -260,20 +261,15 @@ status scatter_in_fixed_point(const context& ctx, const aggregate_backward_args<
                 a.grad_input.stride(0), columns, features);
 }
 
-/// Predicted traffic of both ways. A gather reads every edge's winners and, where some element of a
-/// sector won, its gradient; a scatter touches a sector for each element, and clears and reads its
-/// sums. Constants: H200, 2026-11, `quipu_bench_reduce --benchmark_filter=max_backward`.
+/// A gather costs by the edge, a scatter by the row and the sender. In any order the scatter is one
+/// atomic an element and won on every graph tried; with the same bits every run it also clears,
+/// converts and looks at the range, and a gather is quicker below about ten edges a node (H200,
+/// 2026-11, quipu_bench_reduce, max_backward_gather against max_backward_scatter).
 template <class T, class I, class O>
 bool prefers_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
   if (a.method != backward_method::automatic) return a.method == backward_method::scatter;
-  const auto rows = static_cast<double>(a.graph.rows());
-  const auto columns = static_cast<double>(a.graph.columns());
-  const auto edges = static_cast<double>(a.graph.edges());
-  const double gather = edges * (static_cast<double>(a.argument.width) + 0.5 * sizeof(T));
-  const double sums = ctx.repeat == determinism::any ? 4.0 : 24.0;
-  const double scatter = rows * (static_cast<double>(a.argument.width) + sizeof(T) + 32.0) +
-                         columns * (sums + sizeof(T));
-  return scatter < gather;
+  if (ctx.repeat == determinism::any) return true;
+  return a.graph.edges() > 5 * (a.graph.rows() + a.graph.columns());
 }
 
 }  // namespace quipu::detail

@@ -53,14 +53,15 @@ class argument_check {
     pointer(d.csr.indices, d.csr.edges, what);
   }
 
-  void argument(const argument_view& a, std::int64_t rows, std::int64_t features,
-                std::int64_t max_degree, const char* what_pointer, const char* what_shape,
-                const char* what_width) {
-    that(a.rows == rows && a.features == features, what_shape);
-    that(a.rows <= 1 || a.row_stride >= a.features, what_shape);
-    that(static_cast<int>(a.width) >= static_cast<int>(choose_argument_width(max_degree)),
-         what_width);
-    pointer(a.data, rows * features, what_pointer);
+  template <class I, class O>
+  void argument(const argument_view& a, const graph_view<I, O>& g, std::int64_t features,
+                const char* what_pointer, const char* what_shape) {
+    const auto& wide = g.forward.wide_rows;
+    that(a.rows == g.rows() && a.features == features, what_shape);
+    that(a.wide_rows == wide.count && a.rank == wide.rank, what_shape);
+    that(reinterpret_cast<std::uintptr_t>(a.wide) % alignof(std::uint32_t) == 0, what_shape);
+    pointer(a.low, g.rows() * features, what_pointer);
+    pointer(a.wide, wide.count * features, what_pointer);
   }
 
  private:
@@ -102,9 +103,8 @@ status check_arguments(const aggregate_args<T, I, O>& a, bool on_device) {
   const bool extremum = a.op == reduce::min || a.op == reduce::max;
   if (!a.argument.empty()) {
     c.that(extremum, "argument: only min and max have one");
-    c.argument(a.argument, g.rows(), features, g.forward.degrees.max_degree,
-               "argument: not where the context works", "argument: shape differs from the output's",
-               "argument: too narrow for the longest row");
+    c.argument(a.argument, g, features, "argument: not where the context works",
+               "argument: made for another graph or width");
   }
   return c.outcome();
 }
@@ -126,10 +126,8 @@ status check_arguments(const aggregate_backward_args<T, I, O>& a, bool on_device
   if (a.op == reduce::min || a.op == reduce::max) {
     c.that(!a.argument.empty() || g.rows() * features == 0, "argument: missing; min and max need it");
     if (!a.argument.empty()) {
-      c.argument(a.argument, g.rows(), features, g.forward.degrees.max_degree,
-                 "argument: not where the context works",
-                 "argument: shape differs from grad_output's",
-                 "argument: too narrow for the longest row");
+      c.argument(a.argument, g, features, "argument: not where the context works",
+                 "argument: made for another graph or width");
     }
   }
   return c.outcome();
@@ -139,15 +137,12 @@ status check_arguments(const aggregate_backward_args<T, I, O>& a, bool on_device
 template <class O>
 QUIPU_HD std::int64_t edge_of(const argument_view& a, const O* offsets, std::int64_t row,
                               std::int64_t feature) {
-  const auto at = row * a.row_stride + feature;
-  std::uint32_t position = 0;
-  std::uint32_t none = 0;
-  switch (a.width) {
-    case argument_width::u8: position = static_cast<const std::uint8_t*>(a.data)[at]; none = 0xff; break;
-    case argument_width::u16: position = static_cast<const std::uint16_t*>(a.data)[at]; none = 0xffff; break;
-    case argument_width::u32: position = static_cast<const std::uint32_t*>(a.data)[at]; none = 0xffffffff; break;
-  }
-  return position == none ? -1 : static_cast<std::int64_t>(offsets[row]) + position;
+  const std::int64_t degree = offsets[row + 1] - offsets[row];
+  if (degree == 0) return -1;
+  const std::int64_t position = degree > wide_rows_view::longest_narrow
+                                    ? a.wide[a.rank[row] * a.features + feature]
+                                    : a.low[row * a.features + feature];
+  return offsets[row] + position;
 }
 
 template <class I, class O>
@@ -155,9 +150,8 @@ status check_expand(const graph_view<I, O>& g, const argument_view& a,
                     const matrix_view<std::int64_t>& edges, bool on_device) {
   argument_check c(on_device);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
-  c.argument(a, g.rows(), a.features, g.forward.degrees.max_degree,
-             "argument: null, or not where the context works", "argument: shape",
-             "argument: too narrow for the longest row");
+  c.argument(a, g, a.features, "argument: null, or not where the context works",
+             "argument: made for another graph");
   c.matrix(edges, g.rows(), a.features, "edges: null, or not where the context works",
            "edges: rows differ from the graph's", "edges: features differ from the argument's",
            "edges: row stride");
@@ -192,9 +186,7 @@ status check_arguments(const aggregate_several_args<T, I, O>& a, bool on_device)
     }
   }
   const auto winners = [&](const argument_view& w, const char* what) {
-    if (!w.empty()) {
-      c.argument(w, g.rows(), features, g.forward.degrees.max_degree, what, what, what);
-    }
+    if (!w.empty()) c.argument(w, g, features, what, what);
   };
   winners(a.min_argument, "min_argument: shape, width or memory");
   winners(a.max_argument, "max_argument: shape, width or memory");
@@ -219,9 +211,7 @@ status check_arguments(const aggregate_several_backward_args<T, I, O>& a, bool o
   const auto winners = [&](bool wanted, const argument_view& w, const char* what) {
     if (!wanted) return;
     c.that(!w.empty(), what);
-    if (!w.empty()) {
-      c.argument(w, g.rows(), features, g.forward.degrees.max_degree, what, what, what);
-    }
+    if (!w.empty()) c.argument(w, g, features, what, what);
   };
   winners(given(a.grad_min), a.min_argument, "min_argument: missing, or its shape, width or memory");
   winners(given(a.grad_max), a.max_argument, "max_argument: missing, or its shape, width or memory");

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the JSON of quipu_bench_reduce into tables: every case as a ratio to a yardstick of the same
+run, and the bars with what was measured.
+
+  python3 bench/summary.py bench/results/reduce.json [--markdown]
+"""
+import json
+import statistics
+import sys
+from collections import defaultdict
+
+HBM_GB_PER_S = 4540  # read kernel; see docs/performance.md
+PEERS_MAX = {  # best peer, ms, fp32, 128 features, measured on the same GPU (docs/performance.md)
+    "arxiv_like": 0.381, "reviews_like": 0.351, "tolokers_like": 0.145, "roads_like": 0.098,
+    "avazu_like": 1.70, "hm_like": 1.61, "twitch_like": 1.46, "web_like": 20.4, "products_like": 11.8}
+
+
+def load(path):
+    """{(family, graph, features, element): median ms}"""
+    times = defaultdict(list)
+    for run in json.load(open(path))["benchmarks"]:
+        if run.get("run_type") == "aggregate" or run.get("error_occurred"):
+            continue
+        parts = run["name"].split("/")
+        family, graph = parts[0], parts[1]
+        features = next((int(p) for p in parts[2:] if p.isdigit()), 0)
+        element = next((p for p in parts[2:] if p in ("f32", "f16", "bf16")), "f32")
+        times[family, graph, features, element].append((run["real_time"], run.get("GB_per_s", 0)))
+    return {k: statistics.median(t for t, _ in v) for k, v in times.items()}
+
+
+def bars(ms):
+    """Yields (bar, graph, features, element, measured ratio, limit)."""
+    def ratio(case, base):
+        return ms[case] / ms[base] if case in ms and base in ms else None
+
+    graphs = sorted({g for f, g, _, _ in ms if f == "floor"})
+    for g in graphs:
+        for f in (64, 128, 256):
+            limit = 0.85 if g == "web-fraud" else 0.8 if f == 64 and g in (
+                "arxiv_like", "roads_like", "reviews_like") else 1.0
+            yield "sum fp32 / floor", g, f, "f32", ratio(("sum", g, f, "f32"), ("floor", g, f, "f32")), limit
+        for e in ("f16", "bf16"):
+            limit = {"arxiv_like": 0.68, "reviews_like": 0.68, "products_like": 0.68, "reddit_like": 0.6}.get(g)
+            yield "sum 16 bit / fp32 floor", g, 128, e, ratio(("sum", g, 128, e), ("floor", g, 128, "f32")), limit
+        base = ("floor", g, 128, "f32")
+        yield "max / floor", g, 128, "f32", ratio(("max", g, 128, "f32"), base), 1.25 if g in PEERS_MAX else None
+        if g in PEERS_MAX and ("max", g, 128, "f32") in ms:
+            yield "max / best peer", g, 128, "f32", ms["max", g, 128, "f32"] / PEERS_MAX[g], 1 / 1.2
+        yield "sum+mean+min+max / floor", g, 128, "f32", ratio(("several", g, 128, "f32"), base), 1.6
+        yield "sum backward / reverse floor", g, 128, "f32", ratio(
+            ("sum_backward", g, 128, "f32"), ("floor_reverse", g, 128, "f32")), 1.1
+        scatter = ("plain_scatter", g, 128, "f32")
+        yield "max backward, any / scatter-add", g, 128, "f32", ratio(("max_backward_any", g, 128, "f32"), scatter), 1.0
+        yield "max backward, same bits / scatter-add", g, 128, "f32", ratio(("max_backward", g, 128, "f32"), scatter), 2.0
+    for g in ("avazu-ctr", "hm-categories", "twitch-views", "web-fraud"):
+        for op in ("twin_sum", "twin_max"):
+            yield op + " / flat", g, 128, "f32", ratio((op, g, 128, "f32"), (op, g + ",flat", 128, "f32")), 1.15
+    for op in ("replay_sum", "replay_max"):
+        if (op, "cora", 64, "f32") in ms:
+            yield op + " in us", "cora", 64, "f32", ms[op, "cora", 64, "f32"] * 1000, 10
+    if ("make_graph", "products_like", 0, "f32") in ms:
+        yield "make_graph in ms", "products_like", 0, "", ms["make_graph", "products_like", 0, "f32"], 60
+
+
+def table(header, rows):
+    """A Markdown table, columns padded."""
+    cells = [header] + rows
+    widths = [max(len(r[c]) for r in cells) for c in range(len(header))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(r, widths)) + " |" for r in cells]
+    lines.insert(1, "| " + " | ".join("-" * w for w in widths) + " |")
+    return "\n".join(lines)
+
+
+def shown(ms, case):
+    return f"{ms[case]:.3f}" if case in ms else ""
+
+
+def graph_tables(ms):
+    graphs = [g for g in ORDER if ("floor", g, 128, "f32") in ms]
+    rows = []
+    for g in graphs:
+        for f in (64, 128, 256):
+            sparse = [ms[c, g, f, "f32"] for c in ("cusparse_default", "cusparse_csr2", "cusparse_csr3") if (c, g, f, "f32") in ms]
+            floor, ours = ms["floor", g, f, "f32"], ms["sum", g, f, "f32"]
+            rows.append([g, str(f), f"{ours:.3f}", f"{floor:.3f}", f"{min(sparse):.3f}" if sparse else "",
+                         f"{ours / floor:.2f}"])
+    print(table(["graph", "features", "quipu ms", "floor ms", "cuSPARSE ms", "quipu / floor"], rows), "\n")
+    rows = []
+    for g in graphs:
+        floor = ms["floor", g, 128, "f32"]
+
+        def against(case, base):
+            return f"{ms[case]:.3f} ({ms[case] / base:.2f})" if case in ms else ""
+        rows.append([g, shown(ms, ("floor", g, 128, "f32")), against(("sum", g, 128, "f16"), floor),
+                     against(("sum", g, 128, "bf16"), floor), against(("max", g, 128, "f32"), floor),
+                     f"{PEERS_MAX[g]:.3f}" if g in PEERS_MAX else "",
+                     against(("several", g, 128, "f32"), floor),
+                     against(("sum_backward", g, 128, "f32"), ms.get(("floor_reverse", g, 128, "f32"), floor))])
+    print(table(["graph", "floor ms", "sum f16", "sum bf16", "max + argument", "best peer's max",
+                 "sum, mean, min, max", "sum backward"], rows), "\n")
+    rows = []
+    for g in graphs:
+        base = ms.get(("plain_scatter", g, 128, "f32"))
+        if base is None:
+            continue
+        rows.append([g, f"{base:.3f}"] + [f"{ms[c, g, 128, 'f32']:.3f} ({ms[c, g, 128, 'f32'] / base:.2f})" for c in (
+            "max_backward_any", "max_backward", "max_backward_gather", "max_backward_scatter")])
+    print(table(["graph", "plain scatter-add ms", "any order", "same bits", "same bits, gather", "same bits, scatter"], rows))
+
+
+ORDER = ["roads_like", "arxiv_like", "reviews_like", "tolokers_like", "hm_like", "avazu_like", "twitch_like",
+         "web_like", "web-fraud", "reddit_like", "products_like"]
+
+
+def main():
+    ms = load(sys.argv[1])
+    if "--markdown" in sys.argv:
+        graph_tables(ms)
+        return
+    print("times in ms")
+    for (family, graph, features, element), t in sorted(ms.items(), key=lambda kv: (kv[0][1], kv[0][0], kv[0][2])):
+        print(f"{graph:22}  {family:24}  {features:4}  {element:4}  {t:9.4f}")
+    print("\nbars")
+    missed = 0
+    for bar, graph, features, element, measured, limit in bars(ms):
+        if measured is None:
+            continue
+        verdict = "" if limit is None else "ok" if measured <= limit else "MISSED"
+        missed += verdict == "MISSED"
+        wanted = "" if limit is None else f"<= {limit:.3f}"
+        print(f"{bar:38}  {graph:16}  {features:4}  {element:4}  {measured:8.3f}  {wanted:9}  {verdict}")
+    print(f"\n{missed} missed")
+
+
+if __name__ == "__main__":
+    main()

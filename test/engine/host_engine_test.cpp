@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quipu/engine/host_engine.hpp"
+
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "quipu/graph/make_graph.hpp"
+#include "support/catch.hpp"
+#include "support/problem.hpp"
+#include "support/random_graph.hpp"
+
+namespace {
+
+using quipu::host_context;
+using index = std::int32_t;
+
+/// A user's program whose result shows every edge, its order and its position: each edge is the map
+/// t -> 31 t + v modulo 2^64, a row the composition of its edges' maps applied to 1. Composition is
+/// associative and exact, and does not commute.
+struct trail_program {
+  template <class Tile>
+  using at = quipu::lane_position<Tile>;
+  template <class Tile>
+  struct state {
+    std::uint64_t factor;
+    std::uint64_t offset[Tile::elements];
+  };
+
+  std::uint64_t* output;  // [rows, features]
+
+  static std::uint64_t value(float x, std::int64_t edge, std::uint32_t position, index column) {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(x)) +
+           1000003 * static_cast<std::uint64_t>(edge) + 7919 * std::uint64_t{position} +
+           static_cast<std::uint64_t>(column) * 101;
+  }
+
+  template <class Tile>
+  state<Tile> init(const at<Tile>&, const quipu::row_edges<index>&) const {
+    state<Tile> s{};
+    s.factor = 1;
+    return s;
+  }
+  template <class Tile, class Batch>
+  void visit(const at<Tile>&, state<Tile>& s, const Batch& batch) const {
+    for (int u = 0; u < Batch::size; ++u) {
+      if (!batch.valid(u)) continue;
+      s.factor *= 31;
+      for (int i = 0; i < Tile::elements; ++i) {
+        s.offset[i] = 31 * s.offset[i] + value(batch.rows[u].value(i), batch.edge(u),
+                                               batch.position(u), batch.columns[u]);
+      }
+    }
+  }
+  template <class Tile>
+  void merge(const at<Tile>&, state<Tile>& s, const state<Tile>& next) const {
+    for (int i = 0; i < Tile::elements; ++i) {
+      s.offset[i] = next.factor * s.offset[i] + next.offset[i];
+    }
+    s.factor *= next.factor;
+  }
+  template <class Tile>
+  void finish(const at<Tile>& at, const quipu::row_edges<index>& row, const state<Tile>& s) const {
+    for (int i = 0; i < Tile::elements; ++i) {
+      output[row.row * at.features + at.feature(0) + i] += s.factor + s.offset[i];
+    }
+  }
+};
+
+/// Counts the edges of each row by slices; fails where asked to.
+struct counting_program {
+  template <class Tile>
+  struct state {
+    std::int64_t visited = 0;
+    std::int64_t settled = 0;
+  };
+
+  std::int64_t* visited;  // [rows]
+  std::int64_t* settled;  // [rows]
+  index failing_row = -1;
+
+  template <class Tile>
+  state<Tile> init(const quipu::lane_position<Tile>&, const quipu::row_edges<index>&) const {
+    return {};
+  }
+  template <class Tile, class Batch>
+  void visit(const quipu::lane_position<Tile>&, state<Tile>& s, const Batch& batch) const {
+    for (int u = 0; u < Batch::size; ++u) s.visited += batch.valid(u);
+  }
+  template <class Tile>
+  void settle(const quipu::lane_position<Tile>&, state<Tile>& s,
+              const quipu::slice_edges& edges) const {
+    s.settled += edges.count;
+  }
+  template <class Tile>
+  void merge(const quipu::lane_position<Tile>&, state<Tile>& s, const state<Tile>& next) const {
+    s.visited += next.visited;
+    s.settled += next.settled;
+  }
+  template <class Tile>
+  void finish(const quipu::lane_position<Tile>&, const quipu::row_edges<index>& row,
+              const state<Tile>& s) const {
+    if (row.row == failing_row) throw std::runtime_error("as asked");
+    visited[row.row] += s.visited;
+    settled[row.row] += s.settled;
+  }
+};
+
+struct problem {
+  problem(const oracle::graph& g, std::int64_t width)
+      : stored(g), x(test::random_matrix(11, g.columns, width, test::filling::integers)) {}
+
+  quipu::graph<index, index> build(std::int32_t slice_edges) const {
+    return quipu::check(
+        quipu::make_graph(host_context{1}, stored.view(), test::small_slices(slice_edges)));
+  }
+
+  template <int Unroll>
+  std::vector<std::uint64_t> run(std::int32_t slice_edges, std::int32_t threads) const {
+    const auto graph = build(slice_edges);
+    // Every element must be written once: what is added twice or not at all shows.
+    std::vector<std::uint64_t> y(static_cast<std::size_t>(stored.rows * x.width), 0);
+    const quipu::dense_rows<float> rows(
+        quipu::make_matrix_view(x.data.data(), stored.columns, x.width));
+    quipu::check(quipu::traverse<Unroll>(host_context{threads}, trail_program{y.data()}, rows,
+                                         graph.view().forward, x.width));
+    return y;
+  }
+
+  /// The same by one loop over the graph as it was built.
+  std::vector<std::uint64_t> expected() const {
+    const auto graph = build(1 << 20);
+    const auto csr = graph.view().forward.csr;
+    std::vector<std::uint64_t> y;
+    for (std::int64_t i = 0; i < csr.rows; ++i) {
+      for (std::int64_t f = 0; f < x.width; ++f) {
+        std::uint64_t total = 1;
+        for (auto k = csr.offsets[i]; k < csr.offsets[i + 1]; ++k) {
+          const auto position = static_cast<std::uint32_t>(k - csr.offsets[i]);
+          total = 31 * total +
+                  trail_program::value(x.at(csr.indices[k], f), k, position, csr.indices[k]);
+        }
+        y.push_back(total);
+      }
+    }
+    return y;
+  }
+
+  test::stored_graph<index, index> stored;
+  test::stored_matrix<float> x;
+};
+
+}  // namespace
+
+TEST_CASE("split rows give what whole rows give, on any number of threads", "[engine]") {
+  for (const auto& [name, graph] : test::graph_zoo()) {
+    for (const std::int64_t width : {1, 7, 8, 45}) {
+      CAPTURE(name, width);
+      const problem p(graph, width);
+      const auto want = p.expected();
+      CHECK(p.run<4>(1 << 20, 1) == want);
+      CHECK(p.run<4>(16, 1) == want);
+      CHECK(p.run<4>(16, 3) == want);
+      CHECK(p.run<1>(7, 2) == want);
+      CHECK(p.run<5>(33, 0) == want);
+    }
+  }
+}
+
+TEST_CASE("a program sees every edge once and settles every slice", "[engine]") {
+  const auto g = test::random_graph(9, 500, 400, 6, 1000);
+  const test::stored_graph<index, index> stored(g);
+  const auto graph =
+      quipu::check(quipu::make_graph(host_context{1}, stored.view(), test::small_slices(32)));
+  std::vector<std::int64_t> visited(500), settled(500), degrees;
+  quipu::check(quipu::traverse<4>(host_context{2}, counting_program{visited.data(), settled.data()},
+                                  quipu::no_rows{}, graph.view().forward, 1));
+  for (std::size_t i = 0; i < 500; ++i) degrees.push_back(g.offsets[i + 1] - g.offsets[i]);
+  CHECK(visited == degrees);
+  CHECK(settled == degrees);
+}
+
+TEST_CASE("a program that throws ends the call with a failure", "[engine]") {
+  const test::stored_graph<index, index> stored(test::random_graph(9, 2000, 400, 3));
+  const auto graph =
+      quipu::check(quipu::make_graph(host_context{1}, stored.view(), test::small_slices(32)));
+  std::vector<std::int64_t> visited(2000), settled(2000);
+  const counting_program program{visited.data(), settled.data(), 1234};
+  for (const int threads : {1, 4}) {
+    const auto s = quipu::traverse<4>(host_context{threads}, program, quipu::no_rows{},
+                                      graph.view().forward, 1);
+    CHECK_FALSE(s.ok());
+  }
+}
+
+TEST_CASE("no features, no calls", "[engine]") {
+  const test::stored_graph<index, index> stored(test::random_graph(9, 20, 20, 3));
+  const auto graph = quipu::check(quipu::make_graph(host_context{1}, stored.view()));
+  CHECK(quipu::traverse<4>(host_context{1}, counting_program{nullptr, nullptr}, quipu::no_rows{},
+                           graph.view().forward, 0)
+            .ok());
+}
