@@ -13,7 +13,7 @@
 namespace {
 
 using quipu::host_context;
-using index = std::int32_t;
+using node_id = std::int32_t;
 
 /// A user's program whose result shows every edge, its order and its position: each edge is the map
 /// t -> 31 t + v modulo 2^64, a row the composition of its edges' maps applied to 1. Composition is
@@ -29,14 +29,14 @@ struct trail_program {
 
   std::uint64_t* output;  // [rows, features]
 
-  static std::uint64_t value(float x, std::int64_t edge, std::uint32_t position, index column) {
+  static std::uint64_t value(float x, std::int64_t edge, std::uint32_t position, node_id column) {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(x)) +
            1000003 * static_cast<std::uint64_t>(edge) + 7919 * std::uint64_t{position} +
            static_cast<std::uint64_t>(column) * 101;
   }
 
   template <class Tile>
-  state<Tile> init(const at<Tile>&, const quipu::row_edges<index>&) const {
+  state<Tile> init(const at<Tile>&, const quipu::row_edges<node_id>&) const {
     state<Tile> s{};
     s.factor = 1;
     return s;
@@ -60,7 +60,8 @@ struct trail_program {
     s.factor *= next.factor;
   }
   template <class Tile>
-  void finish(const at<Tile>& at, const quipu::row_edges<index>& row, const state<Tile>& s) const {
+  void finish(const at<Tile>& at, const quipu::row_edges<node_id>& row,
+              const state<Tile>& s) const {
     for (int i = 0; i < Tile::elements; ++i) {
       output[row.row * at.features + at.feature(0) + i] += s.factor + s.offset[i];
     }
@@ -77,10 +78,10 @@ struct counting_program {
 
   std::int64_t* visited;  // [rows]
   std::int64_t* settled;  // [rows]
-  index failing_row = -1;
+  node_id failing_row = -1;
 
   template <class Tile>
-  state<Tile> init(const quipu::lane_position<Tile>&, const quipu::row_edges<index>&) const {
+  state<Tile> init(const quipu::lane_position<Tile>&, const quipu::row_edges<node_id>&) const {
     return {};
   }
   template <class Tile, class Batch>
@@ -98,7 +99,7 @@ struct counting_program {
     s.settled += next.settled;
   }
   template <class Tile>
-  void finish(const quipu::lane_position<Tile>&, const quipu::row_edges<index>& row,
+  void finish(const quipu::lane_position<Tile>&, const quipu::row_edges<node_id>& row,
               const state<Tile>& s) const {
     if (row.row == failing_row) throw std::runtime_error("as asked");
     visited[row.row] += s.visited;
@@ -110,7 +111,7 @@ struct problem {
   problem(const oracle::graph& g, std::int64_t width)
       : stored(g), x(test::random_matrix(11, g.columns, width, test::filling::integers)) {}
 
-  quipu::graph<index, index> build(std::int32_t slice_edges) const {
+  quipu::graph<node_id, node_id> build(std::int32_t slice_edges) const {
     return quipu::check(
         quipu::make_graph(host_context{1}, stored.view(), test::small_slices(slice_edges)));
   }
@@ -146,7 +147,7 @@ struct problem {
     return y;
   }
 
-  test::stored_graph<index, index> stored;
+  test::stored_graph<node_id, node_id> stored;
   test::stored_matrix<float> x;
 };
 
@@ -169,7 +170,7 @@ TEST_CASE("split rows give what whole rows give, on any number of threads", "[en
 
 TEST_CASE("a program sees every edge once and settles every slice", "[engine]") {
   const auto g = test::random_graph(9, 500, 400, 6, 1000);
-  const test::stored_graph<index, index> stored(g);
+  const test::stored_graph<node_id, node_id> stored(g);
   const auto graph =
       quipu::check(quipu::make_graph(host_context{1}, stored.view(), test::small_slices(32)));
   std::vector<std::int64_t> visited(500), settled(500), degrees;
@@ -181,7 +182,7 @@ TEST_CASE("a program sees every edge once and settles every slice", "[engine]") 
 }
 
 TEST_CASE("a program that throws ends the call with a failure", "[engine]") {
-  const test::stored_graph<index, index> stored(test::random_graph(9, 2000, 400, 3));
+  const test::stored_graph<node_id, node_id> stored(test::random_graph(9, 2000, 400, 3));
   const auto graph =
       quipu::check(quipu::make_graph(host_context{1}, stored.view(), test::small_slices(32)));
   std::vector<std::int64_t> visited(2000), settled(2000);
@@ -194,7 +195,7 @@ TEST_CASE("a program that throws ends the call with a failure", "[engine]") {
 }
 
 TEST_CASE("no features, no calls", "[engine]") {
-  const test::stored_graph<index, index> stored(test::random_graph(9, 20, 20, 3));
+  const test::stored_graph<node_id, node_id> stored(test::random_graph(9, 20, 20, 3));
   const auto graph = quipu::check(quipu::make_graph(host_context{1}, stored.view()));
   CHECK(quipu::traverse<4>(host_context{1}, counting_program{nullptr, nullptr}, quipu::no_rows{},
                            graph.view().forward, 0)
