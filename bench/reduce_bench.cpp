@@ -40,7 +40,8 @@ struct stage {
     x16 = check(to_device(ctx, halves));
     for (auto& y : outputs) y = check(make_device_buffer<float>(ctx, g.rows() * widest / 2));
     wide_output = check(make_device_buffer<float>(ctx, std::max(g.rows(), g.columns()) * widest));
-    winners = check(make_device_buffer<unsigned char>(ctx, 4 * g.rows() * 128));
+    winners = check(make_device_buffer<unsigned char>(
+        ctx, static_cast<std::int64_t>(argument_bytes(g, widest / 2))));
   }
 
   static cudaStream_t stream() {
@@ -103,10 +104,9 @@ void time_floor(benchmark::State& state, const std::string& name, int features, 
   const auto& d = reverse ? view.reverse : view.forward;
   const auto chunks = yardstick::make_chunks(check(to_host(s.ctx, d.csr.offsets, d.csr.rows + 1)));
   const auto on_device = check(to_device(s.ctx, chunks));
-  const bool shared = d.degrees.max_degree > yardstick::chunk_edges;
   measure(state, s, row_bytes(s, features, 4), c, [&] {
-    yardstick::sum_rows(features, on_device.data(), static_cast<int>(chunks.size()), shared, d.csr.indices,
-                        s.x.data(), s.wide_output.data(), d.csr.rows, s.ctx.stream);
+    yardstick::sum_rows(features, on_device.data(), static_cast<int>(chunks.size()), d.csr.indices, s.x.data(),
+                        s.wide_output.data(), d.csr.rows, s.ctx.stream);
   });
 }
 
@@ -247,26 +247,6 @@ void time_replay(benchmark::State& state, const std::string& name, int features,
   (void)cudaGraphDestroy(captured);
 }
 
-void time_make_graph(benchmark::State& state, const std::string& name) {
-  auto& s = on_stage(name);
-  const auto g = s.graph.view();
-  // Edges by sender: neither sorted by receiver nor random, as edge lists are.
-  std::vector<I> row(static_cast<std::size_t>(g.edges())), column(row.size());
-  const auto offsets = check(to_host(s.ctx, g.reverse.csr.offsets, g.columns() + 1));
-  const auto receivers = check(to_host(s.ctx, g.reverse.csr.indices, g.edges()));
-  for (std::int64_t j = 0; j < g.columns(); ++j) {
-    for (auto k = offsets[j]; k < offsets[j + 1]; ++k) column[k] = static_cast<I>(j);
-  }
-  row = receivers;
-  const auto r = check(to_device(s.ctx, row));
-  const auto c = check(to_device(s.ctx, column));
-  const coo_view<I> coo{g.rows(), g.columns(), g.edges(), r.data(), c.data(), nullptr};
-  bench::device_timer timer(s.ctx);
-  const auto work = [&] { (void)check(make_graph<I, I>(s.ctx, coo)); };
-  (void)timer.once(work);
-  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3);
-}
-
 template <class Function, class... Args>
 void add(const std::string& name, int iterations, Function f, Args... args) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { f(state, args...); })
@@ -324,7 +304,6 @@ int main(int argc, char** argv) {
   for (const auto& [label, op] : {std::pair{"sum", quipu::reduce::sum}, std::pair{"max", quipu::reduce::max}}) {
     add(std::string("replay_") + label + "/cora/64/f32", 20, time_replay, std::string("cora"), 64, op);
   }
-  add("make_graph/products_like", 5, time_make_graph, std::string("products_like"));
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

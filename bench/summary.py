@@ -3,7 +3,7 @@
 """Turns the JSON of quipu_bench_reduce into tables: every case as a ratio to a yardstick of the same
 run, and the bars with what was measured.
 
-  python3 bench/summary.py bench/results/reduce.json [--markdown]
+  python3 bench/summary.py bench/results/reduce.json [bench/results/graph.json] [--markdown]
 """
 import json
 import statistics
@@ -14,6 +14,11 @@ HBM_GB_PER_S = 4540  # read kernel; see docs/performance.md
 PEERS_MAX = {  # best peer, ms, fp32, 128 features, measured on the same GPU (docs/performance.md)
     "arxiv_like": 0.381, "reviews_like": 0.351, "tolokers_like": 0.145, "roads_like": 0.098,
     "avazu_like": 1.70, "hm_like": 1.61, "twitch_like": 1.46, "web_like": 20.4, "products_like": 11.8}
+
+
+PEERS_SCATTER = {  # the peers' plain scatter-add for the gradient of max, ms, same source
+    "arxiv_like": 0.415, "reviews_like": 0.379, "tolokers_like": 0.036, "roads_like": 0.100, "avazu_like": 0.188,
+    "hm_like": 0.120, "twitch_like": 0.534, "web_like": 7.09, "products_like": 8.21}
 
 
 def load(path):
@@ -53,6 +58,9 @@ def bars(ms):
             ("sum_backward", g, 128, "f32"), ("floor_reverse", g, 128, "f32")), 1.1
         scatter = ("plain_scatter", g, 128, "f32")
         yield "max backward, any / scatter-add", g, 128, "f32", ratio(("max_backward_any", g, 128, "f32"), scatter), 1.0
+        if g in PEERS_SCATTER and scatter in ms:
+            yield "max backward, any / peers' scatter", g, 128, "f32", ms["max_backward_any", g, 128, "f32"] / PEERS_SCATTER[g], 1.0
+            yield "max backward, same bits / peers' scatter", g, 128, "f32", ms["max_backward", g, 128, "f32"] / PEERS_SCATTER[g], 2.0
         yield "max backward, same bits / scatter-add", g, 128, "f32", ratio(("max_backward", g, 128, "f32"), scatter), 2.0
     for g in ("avazu-ctr", "hm-categories", "twitch-views", "web-fraud"):
         for op in ("twin_sum", "twin_max"):
@@ -115,7 +123,10 @@ ORDER = ["roads_like", "arxiv_like", "reviews_like", "tolokers_like", "hm_like",
 
 
 def main():
-    ms = load(sys.argv[1])
+    ms = {}
+    for path in sys.argv[1:]:
+        if not path.startswith("--"):
+            ms.update(load(path))
     if "--markdown" in sys.argv:
         graph_tables(ms)
         return
@@ -130,7 +141,7 @@ def main():
         verdict = "" if limit is None else "ok" if measured <= limit else "MISSED"
         missed += verdict == "MISSED"
         wanted = "" if limit is None else f"<= {limit:.3f}"
-        print(f"{bar:38}  {graph:16}  {features:4}  {element:4}  {measured:8.3f}  {wanted:9}  {verdict}")
+        print(f"{bar:42}  {graph:16}  {features:4}  {element:4}  {measured:8.3f}  {wanted:9}  {verdict}")
     print(f"\n{missed} missed")
 
 

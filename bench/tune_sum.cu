@@ -48,39 +48,30 @@ void time_policy(const setting& s, std::int64_t features, double& best, std::str
   if (ms >= best) return;
   best = ms;
   char text[160];
-  std::snprintf(text, sizeof text, "%8.4f ms %5.3f floor  %2dx%d u%d t%d s%d", ms, ms / s.floor_ms, P.lanes,
-                P.vectors, P.unroll, P.threads, P.slices);
+  std::snprintf(text, sizeof text, "%8.4f ms %5.3f floor  %2dx%d u%d t%d", ms, ms / s.floor_ms, P.lanes,
+                P.vectors, P.unroll, P.threads);
   line = text;
 }
 
 /// All block sizes and unrolls of one shape; the best line wins.
-template <class T, int Lanes, int Vectors, int Slices, int... Unrolls>
+template <class T, int Lanes, int Vectors, int... Unrolls>
 void time_shape(const setting& s, std::int64_t features) {
   constexpr int width = 16 / static_cast<int>(sizeof(T));
   double best = 1e9;
   std::string line;
-  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 128, Slices}, T>(s, features, best, line), ...);
-  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 256, Slices}, T>(s, features, best, line), ...);
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 128}, T>(s, features, best, line), ...);
+  (time_policy<engine_policy{Lanes, Vectors, width, Unrolls, 256}, T>(s, features, best, line), ...);
   std::printf("    %-4s F=%-4d %-14s %s\n", sizeof(T) == 4 ? "f32" : "f16", static_cast<int>(features),
               s.schedule, line.c_str());
 }
-template <class T, int Lanes, int Vectors, int... Unrolls>
-void time_slices(const setting& s, std::int64_t features) {
-  time_shape<T, Lanes, Vectors, 1, Unrolls...>(s, features);
-  time_shape<T, Lanes, Vectors, 2, Unrolls...>(s, features);
-  time_shape<T, Lanes, Vectors, 4, Unrolls...>(s, features);
-}
-
 double floor_of(const context& ctx, device_timer& timer, const graph_view<std::int32_t, std::int32_t>& g,
                 const float* x, float* y, int features, int repeats) {
   const auto offsets = check(to_host(ctx, g.forward.csr.offsets, g.rows() + 1));
   const auto chunks = yardstick::make_chunks(offsets);
   const auto device_chunks = check(to_device(ctx, chunks));
-  bool shared = false;
-  for (const auto& c : chunks) shared |= c.shared != 0;
   const auto count = static_cast<int>(chunks.size());
   return timer.median(repeats, [&] {
-    yardstick::sum_rows(features, device_chunks.data(), count, shared, g.forward.csr.indices, x, y, g.rows(),
+    yardstick::sum_rows(features, device_chunks.data(), count, g.forward.csr.indices, x, y, g.rows(),
                         ctx.stream);
   });
 }
@@ -119,13 +110,13 @@ void tune(const context& ctx, device_timer& timer, const std::string& name, bool
       auto s64 = base, s128 = base, s256 = base;
       s128.floor_ms = floors[1];
       s256.floor_ms = floors[2];
-      time_slices<float, 16, 1, 4, 8>(s64, 64);
-      time_slices<float, 8, 2, 2, 4>(s64, 64);
-      time_slices<float, 32, 1, 4, 8>(s128, 128);
-      time_slices<float, 16, 2, 2, 4>(s128, 128);
-      time_slices<float16, 16, 1, 4, 8>(s128, 128);
-      time_slices<float, 32, 2, 2, 4>(s256, 256);
-      time_slices<float, 32, 1, 4, 8>(s256, 256);
+      time_shape<float, 16, 1, 4, 8>(s64, 64);
+      time_shape<float, 8, 2, 2, 4>(s64, 64);
+      time_shape<float, 32, 1, 4, 8>(s128, 128);
+      time_shape<float, 16, 2, 2, 4>(s128, 128);
+      time_shape<float16, 16, 1, 4, 8>(s128, 128);
+      time_shape<float, 32, 2, 2, 4>(s256, 256);
+      time_shape<float, 32, 1, 4, 8>(s256, 256);
     }
   }
   std::fflush(stdout);

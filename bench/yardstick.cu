@@ -108,14 +108,13 @@ void hold(double microseconds, cudaStream_t stream) {
   hold_kernel<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(microseconds * 1000));
 }
 
-void sum_rows(int features, const chunk* chunks, int count, bool any_shared, const std::int32_t* indices,
-              const float* x, float* y, std::int64_t rows, cudaStream_t stream) {
-  if (any_shared) {
-    (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows * features) * sizeof(float), stream);
-  }
-  if (features == 64) launch_rows<64, 4>(chunks, count, indices, x, y, stream);
-  if (features == 128) launch_rows<128, 4>(chunks, count, indices, x, y, stream);
-  if (features == 256) launch_rows<256, 2>(chunks, count, indices, x, y, stream);
+void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices, const float* x,
+              float* y, std::int64_t rows, cudaStream_t stream) {
+  (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows * features) * sizeof(float), stream);
+  constexpr int unroll = 2;
+  if (features == 64) launch_rows<64, unroll>(chunks, count, indices, x, y, stream);
+  if (features == 128) launch_rows<128, unroll>(chunks, count, indices, x, y, stream);
+  if (features == 256) launch_rows<256, unroll>(chunks, count, indices, x, y, stream);
 }
 
 void scatter_add(const std::int32_t* winners, const float* gradient, float* result, std::int64_t rows,

@@ -120,11 +120,14 @@ TEST_CASE("more than 2^31 edges in one row", "[slow]") {  // K34
   REQUIRE(row_of(ctx, y, 0, 1)[0] == 1.0f);
   reduce_into<float>(ctx, graph.view(), x.data(), y.data(), 1, quipu::reduce::sum);
   REQUIRE(std::fabs(row_of(ctx, y, 0, 1)[0] / 2147483664.0 - 1.0) < 1e-6);
-  auto winner = check(make_device_buffer<unsigned char>(ctx, 4));
-  reduce_into<float>(ctx, graph.view(), x.data(), y.data(), 1, quipu::reduce::max,
-                     make_argument_view(graph.view(), winner.data(), 1));
+  auto winner = check(make_device_buffer<unsigned char>(
+      ctx, static_cast<std::int64_t>(argument_bytes(graph.view(), 1))));
+  const auto argument = make_argument_view(graph.view(), winner.data(), 1);
+  reduce_into<float>(ctx, graph.view(), x.data(), y.data(), 1, quipu::reduce::max, argument);
   REQUIRE(row_of(ctx, y, 0, 1)[0] == 1.0f);
-  REQUIRE(check(to_host(ctx, winner)) == std::vector<unsigned char>(4, 0));
+  auto edge = check(make_device_buffer<std::int64_t>(ctx, 1));
+  check(expand_argument(ctx, graph.view(), argument, make_matrix_view(edge.data(), 1, 1)));
+  REQUIRE(check(to_host(ctx, edge)) == std::vector<std::int64_t>{0});
 }
 
 TEST_CASE("2^31 edges need 64-bit offsets, said before anything is read") {  // K35

@@ -19,7 +19,7 @@ void require_sum(const stored_matrix<T>& got, const oracle::matrix& want,
   std::string where;
   for (std::int64_t i = 0; i < want.rows; ++i) {
     for (std::int64_t f = 0; f < want.width; ++f) {
-      const double bound = 4.0 * std::sqrt(terms + 1.0) * accumulator_epsilon<T>() * magnitude.at(i, f) +
+      const double bound = 4.0 * std::sqrt(terms + 1.0) * accumulator_epsilon<T>() * std::fabs(magnitude.at(i, f)) +
                            1.01 * epsilon<T>() * std::fabs(want.at(i, f)) + 1e-30 +
                            (std::is_same_v<T, quipu::float16> ? 6e-8 : 0.0);  // fp16 denormals
       const double error = std::fabs(static_cast<double>(quipu::widen(got.at(i, f))) - want.at(i, f));

@@ -93,27 +93,25 @@ __device__ slice<I> load_slice(const slice<I>* from) {
 template <int Unroll, class Tile, class Program, class Rows, class I, class Partial>
 __device__ void run_slice(const lane_position<Tile>& at, const Program& program, const Rows& rows,
                           const I* indices, const schedule_view<I>& schedule, const Partial& partial,
-                          std::int64_t index, const slice<I>& work,
-                          const first_columns<I, Unroll>& columns) {
+                          std::int64_t index) {
+  const auto work = load_slice(schedule.slices + index);
   if (index >= schedule.split_slice_count) {
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, work, columns, 0u, state);
+    visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
     program.finish(at, row, state);
   } else {
     const auto& split = schedule.split_rows[schedule.split_of[index]];
     auto state = program.init(at, row_edges<I>{split.row, split.begin, split.degree});
-    visit_slice<Unroll>(at, program, rows, indices, work, columns,
-                        slice_position(schedule, index, split), state);
+    visit_slice<Unroll>(at, program, rows, indices, work, slice_position(schedule, index, split),
+                        state);
     partial.store(index, blockIdx.y, static_cast<int>(threadIdx.x) % Tile::lanes, state);
   }
 }
 
-/// One group of lanes visits `Slices` slices, the groups of a block side by side in the work list.
-/// While it is at one slice, the first ids of the next and the entry of the one after are under way:
-/// short rows are latency, not bytes. Blocks go out in list order, which walks rows in visit order and
-/// so keeps the L2 cache warm; the long slices of split rows go first.
-template <class Tile, int Unroll, int Threads, int Slices, class Program, class Rows, class I>
+/// One group of lanes a slice. Blocks go out in list order, which walks rows in visit order and so
+/// keeps the L2 cache warm; the long slices of split rows go first.
+template <class Tile, int Unroll, int Threads, class Program, class Rows, class I>
 __global__ void __launch_bounds__(Threads)
     slice_kernel(const Program program, const Rows rows, const I* __restrict__ indices,
                  const schedule_view<I> schedule, const std::int64_t features,
@@ -121,34 +119,24 @@ __global__ void __launch_bounds__(Threads)
   constexpr int groups = Threads / Tile::lanes;
   if (schedule.split_slice_count > 0) launch_dependents();
   if (!enabled(program)) return;
-  const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
-  const auto at = lane_position<Tile>::at(lane, blockIdx.y, features);
-  const std::int64_t step = is_gated<Program> ? static_cast<std::int64_t>(gridDim.x) * groups : groups;
-  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (is_gated<Program> ? 1 : Slices) * groups +
+  const auto at = lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, blockIdx.y,
+                                          features);
+  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * groups +
                        static_cast<int>(threadIdx.x) / Tile::lanes;
-  const auto entry = [&](std::int64_t i) {
-    return i < schedule.slice_count ? load_slice(schedule.slices + i) : slice<I>{};
-  };
-  auto work = entry(index);
-  auto following = Slices > 1 ? entry(index + step) : slice<I>{};
-  auto columns = load_first_columns<Unroll>(indices, work);
-  for (int k = 0; (is_gated<Program> || k < Slices) && index < schedule.slice_count; ++k) {
-    const auto present = work;
-    const auto present_columns = columns;
-    if (is_gated<Program> || k + 1 < Slices) {
-      work = Slices > 1 ? following : entry(index + step);
-      columns = load_first_columns<Unroll>(indices, work);
-      if (k + 2 < Slices) following = entry(index + 2 * step);
+  if constexpr (is_gated<Program>) {
+    for (; index < schedule.slice_count; index += static_cast<std::int64_t>(gridDim.x) * groups) {
+      run_slice<Unroll>(at, program, rows, indices, schedule, partial, index);
     }
-    run_slice<Unroll>(at, program, rows, indices, schedule, partial, index, present, present_columns);
-    index += step;
+  } else if (index < schedule.slice_count) {
+    run_slice<Unroll>(at, program, rows, indices, schedule, partial, index);
   }
 }
 
+/// Most split rows have a few slices, so a merging block is small: 128 threads.
 template <class Tile, class State>
 inline constexpr int merge_groups = [] {
   constexpr int bytes = state_words<State> * 4 * Tile::lanes;
-  int groups = 256 / Tile::lanes < 32 ? 256 / Tile::lanes : 32;
+  int groups = 128 / Tile::lanes < 32 ? 128 / Tile::lanes : 32;
   while (groups > 1 && groups * bytes > 32 * 1024) groups /= 2;
   return groups;
 }();
@@ -244,8 +232,8 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   static_assert(row_program<Program, tile_type, I>, "see engine/program.hpp");
   const auto& schedule = graph.schedule;
   if (schedule.slice_count == 0 || features == 0) return success();
-  static_assert(P.threads % 32 == 0 && P.slices >= 1);
-  constexpr std::int64_t groups = P.threads / P.lanes * P.slices;
+  static_assert(P.threads % 32 == 0, "whole warps");
+  constexpr std::int64_t groups = P.threads / P.lanes;
   const std::int64_t few = 4 * static_cast<std::int64_t>(ctx.multiprocessors);
   const auto limited = [&](std::int64_t blocks) {
     return detail::is_gated<Program> ? std::min(blocks, few) : blocks;
@@ -257,7 +245,7 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   const auto grid = [&](std::int64_t x) {
     return dim3(static_cast<unsigned>(x), static_cast<unsigned>(partial.tiles));
   };
-  auto s = detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, P.slices, Program, Rows, I>,
+  auto s = detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>,
                           grid(blocks), P.threads, false, program, rows, graph.csr.indices, schedule,
                           features, partial);
   if (!s.ok() || schedule.split_row_count == 0) return s;

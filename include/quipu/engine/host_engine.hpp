@@ -52,18 +52,15 @@ status parallel_pieces(const host_context& ctx, std::int64_t count, std::int64_t
 }
 
 /// One split row: its slices in order, each with a state of its own, as the device does it.
-template <class Tile, int Unroll, class Program, class Rows, class I, class O>
-void host_split_row(const Program& program, const Rows& rows, const direction_view<I, O>& graph,
-                    const lane_position<Tile>& at, const split_row<I>& split) {
-  const auto& schedule = graph.schedule;
+template <class Tile, int Unroll, class Program, class Rows, class I>
+void host_split_row(const Program& program, const Rows& rows, const schedule_view<I>& schedule,
+                    const I* indices, const lane_position<Tile>& at, const split_row<I>& split) {
   const row_edges<I> row{split.row, split.begin, split.degree};
   auto total = program.init(at, row);
   for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
     const auto index = split.first + k;
     auto state = program.init(at, row);
-    const auto& work = schedule.slices[index];
-    visit_slice<Unroll>(at, program, rows, graph.csr.indices, work,
-                        load_first_columns<Unroll>(graph.csr.indices, work),
+    visit_slice<Unroll>(at, program, rows, indices, schedule.slices[index],
                         slice_position(schedule, index, split), state);
     program.merge(at, total, state);
   }
@@ -71,16 +68,15 @@ void host_split_row(const Program& program, const Rows& rows, const direction_vi
 }
 
 /// Rows [begin, end) of those that are not split.
-template <class Tile, int Unroll, class Program, class Rows, class I, class O>
-void host_whole_rows(const Program& program, const Rows& rows, const direction_view<I, O>& graph,
-                     const lane_position<Tile>& at, std::int64_t begin, std::int64_t end) {
-  const auto& schedule = graph.schedule;
+template <class Tile, int Unroll, class Program, class Rows, class I>
+void host_whole_rows(const Program& program, const Rows& rows, const schedule_view<I>& schedule,
+                     const I* indices, const lane_position<Tile>& at, std::int64_t begin,
+                     std::int64_t end) {
   for (auto i = begin; i < end; ++i) {
     const auto& work = schedule.slices[schedule.split_slice_count + i];
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, graph.csr.indices, work,
-                        load_first_columns<Unroll>(graph.csr.indices, work), 0u, state);
+    visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
     program.finish(at, row, state);
   }
 }
@@ -99,6 +95,29 @@ void for_each_host_tile(std::int64_t features, Use use) {
   walk(tile<1, 1, 1>{});
 }
 
+/// The traversal proper. It knows nothing of the offset type, so that it is compiled once for all.
+template <int Unroll, class Program, class Rows, class I>
+status host_traverse(const host_context& ctx, const Program& program, const Rows& rows,
+                     const schedule_view<I>& schedule, const I* indices, std::int64_t features) {
+  static_assert(row_program<Program, tile<1, 1, 32>, I>, "see engine/program.hpp");
+  const auto splits = schedule.split_row_count;
+  const auto whole = schedule.slice_count - schedule.split_slice_count;
+  // A split row is a piece of its own; the others go in pieces of this many.
+  constexpr std::int64_t grain = 256;
+  const auto pieces = splits + (whole + grain - 1) / grain;
+  return parallel_pieces(ctx, pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    for_each_host_tile(features, [&]<class Tile>(const lane_position<Tile>& at) {
+      if (piece < splits) {
+        host_split_row<Tile, Unroll>(program, rows, schedule, indices, at, schedule.split_rows[piece]);
+      } else {
+        const auto begin = (piece - splits) * grain;
+        host_whole_rows<Tile, Unroll>(program, rows, schedule, indices, at, begin,
+                                      std::min(whole, begin + grain));
+      }
+    });
+  });
+}
+
 }  // namespace detail
 
 /// Runs a row program on the host, `Unroll` edges at a time. Features are folded 32 at once, what is
@@ -107,24 +126,8 @@ void for_each_host_tile(std::int64_t features, Use use) {
 template <int Unroll, class Program, class Rows, class I, class O>
 status traverse(const host_context& ctx, const Program& program, const Rows& rows,
                 const direction_view<I, O>& graph, std::int64_t features) {
-  static_assert(row_program<Program, tile<1, 1, 32>, I>, "see engine/program.hpp");
-  const auto& schedule = graph.schedule;
-  const auto splits = schedule.split_row_count;
-  const auto whole = schedule.slice_count - schedule.split_slice_count;
-  // A split row is a piece of its own; the others go in pieces of this many.
-  constexpr std::int64_t grain = 256;
-  const auto pieces = splits + (whole + grain - 1) / grain;
-  return detail::parallel_pieces(ctx, pieces, 1, [&](std::int64_t piece, std::int64_t) {
-    detail::for_each_host_tile(features, [&]<class Tile>(const lane_position<Tile>& at) {
-      if (piece < splits) {
-        detail::host_split_row<Tile, Unroll>(program, rows, graph, at, schedule.split_rows[piece]);
-      } else {
-        const auto begin = (piece - splits) * grain;
-        detail::host_whole_rows<Tile, Unroll>(program, rows, graph, at, begin,
-                                              std::min(whole, begin + grain));
-      }
-    });
-  });
+  return detail::host_traverse<Unroll>(ctx, program, rows, graph.schedule, graph.csr.indices,
+                                       features);
 }
 
 }  // namespace quipu

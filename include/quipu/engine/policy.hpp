@@ -10,7 +10,6 @@ struct engine_policy {
   int width;    // elements of a vector
   int unroll;   // edges in flight in a group
   int threads;  // of a block
-  int slices = 1;  // visited by a group, one after the other; the next one's ids are under way meanwhile
 
   friend constexpr bool operator==(const engine_policy&, const engine_policy&) = default;
 };

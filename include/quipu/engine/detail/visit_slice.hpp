@@ -34,44 +34,33 @@ QUIPU_HD inline void visit_batch(const lane_position<Tile>& at, const Program& p
   program.visit(at, state, batch);
 }
 
-/// The ids of a slice's first batch.
-template <class I, int Unroll>
-struct first_columns {
-  I id[Unroll];
-};
-template <int Unroll, class I>
-QUIPU_HD inline first_columns<I, Unroll> load_first_columns(const I* indices, const slice<I>& work) {
-  first_columns<I, Unroll> c;
-  QUIPU_UNROLL
-  for (int u = 0; u < Unroll; ++u) {
-    c.id[u] = u < work.count ? load_index(indices + work.begin + u) : I{0};
-  }
-  return c;
-}
-
 /// Walks one slice: full batches first, then what is left. The next batch's ids are fetched before
 /// the present rows are used, so that their latency hides behind the rows'.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
 QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, const Program& program,
                                  const Rows& rows, const I* indices, const slice<I>& work,
-                                 first_columns<I, Unroll> columns, std::uint32_t position,
-                                 State& state) {
+                                 std::uint32_t position, State& state) {
   if (work.count == 0) return;
   const auto cursor = rows.template begin<Tile>(at);
   const I* next = indices + work.begin;
+  I columns[Unroll];
+  QUIPU_UNROLL
+  for (int u = 0; u < Unroll; ++u) columns[u] = u < work.count ? load_index(next + u) : I{0};
+
   std::int32_t done = 0;
   for (; done + Unroll <= work.count; done += Unroll) {
-    const auto present = columns;
+    I present[Unroll];
     next += Unroll;
     QUIPU_UNROLL
     for (int u = 0; u < Unroll; ++u) {
-      if (done + Unroll + u < work.count) columns.id[u] = load_index(next + u);
+      present[u] = columns[u];
+      if (done + Unroll + u < work.count) columns[u] = load_index(next + u);
     }
-    visit_batch<Unroll, true>(at, program, rows, cursor, present.id, work.begin + done,
+    visit_batch<Unroll, true>(at, program, rows, cursor, present, work.begin + done,
                               position + static_cast<std::uint32_t>(done), Unroll, state);
   }
   if (done < work.count) {
-    visit_batch<Unroll, false>(at, program, rows, cursor, columns.id, work.begin + done,
+    visit_batch<Unroll, false>(at, program, rows, cursor, columns, work.begin + done,
                                position + static_cast<std::uint32_t>(done), work.count - done, state);
   }
   const slice_edges edges{work.begin, position, work.count};

@@ -35,9 +35,9 @@ struct aggregate_tuning<Width, state_weight::light> {
   static constexpr std::array table{
       engine_policy{1, 1, Width, 4, 256},  engine_policy{2, 1, Width, 4, 256},
       engine_policy{4, 1, Width, 8, 256},  engine_policy{8, 1, Width, 8, 256},
-      engine_policy{8, 2, Width, 4, 256, 4},  engine_policy{16, 1, Width, 8, 256},
-      engine_policy{16, 2, Width, 4, 256, 4}, engine_policy{32, 1, Width, 8, 256},
-      engine_policy{32, 2, Width, 2, 128, 4}};
+      engine_policy{8, 2, Width, 4, 256},  engine_policy{16, 1, Width, 8, 256},
+      engine_policy{16, 2, Width, 4, 256}, engine_policy{32, 1, Width, 8, 256},
+      engine_policy{32, 2, Width, 2, 128}};
 
   static constexpr int choose(std::int64_t features, std::int64_t degree) {
     const std::int64_t vectors = (features + Width - 1) / Width;
@@ -64,13 +64,10 @@ template <int Width>
   requires(Width > 1)
 struct aggregate_tuning<Width, state_weight::heavy> {
   static constexpr std::array table{engine_policy{4, 1, Width, 4, 128}, engine_policy{16, 1, Width, 4, 128},
-                                    engine_policy{32, 1, Width, 4, 128},
-                                    engine_policy{16, 1, Width, 4, 128, 4},
-                                    engine_policy{32, 1, Width, 4, 128, 4}};
-  static constexpr int choose(std::int64_t features, std::int64_t degree) {
+                                    engine_policy{32, 1, Width, 4, 128}};
+  static constexpr int choose(std::int64_t features, std::int64_t) {
     const std::int64_t vectors = (features + Width - 1) / Width;
-    if (vectors <= 4) return 0;
-    return (vectors <= 16 ? 1 : 2) + (degree < short_degree ? 2 : 0);
+    return vectors <= 4 ? 0 : vectors <= 16 ? 1 : 2;
   }
 };
 
