@@ -49,8 +49,7 @@ status check_sizes(std::int64_t rows, std::int64_t columns, std::int64_t edges) 
   return success();
 }
 
-template <class I>
-status check_options(const graph_options& o, std::int64_t rows, std::int64_t columns) {
+inline status check_options(const graph_options& o, std::int64_t rows, std::int64_t columns) {
   if (o.symmetrise == edge_option::apply && rows != columns) {
     return failure(status_code::invalid_argument, "symmetrise: rows and columns differ", -1, rows,
                    columns);

@@ -2,25 +2,17 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
+#include "graph/launch.cuh"
 #include "graph/limits.hpp"
 #include "graph/make_schedule_device.cuh"
 #include "graph/scratch.hpp"
+#include "quipu/core/trace.hpp"
 #include "quipu/graph/make_graph.hpp"
 
 namespace quipu {
 
 namespace detail {
 namespace {
-
-constexpr int threads = 256;
-
-unsigned blocks_for(std::int64_t items) {
-  return static_cast<unsigned>((items + threads - 1) / threads);
-}
-
-__device__ std::int64_t thread_index() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
 
 /// What one pass over the input finds: the first bad edge or row, and whether sorting can be saved.
 struct verdict {
@@ -99,7 +91,7 @@ __global__ void make_keys(coo_view<I> coo, key_layout layout, bool symmetrise, b
   const auto row = static_cast<std::uint64_t>(coo.row[edge]);
   const auto column = static_cast<std::uint64_t>(coo.column[edge]);
   const bool dropped = row == column && (mirrored || drop_loops);
-  keys[k] = dropped ? layout.dropped()
+  keys[k] = dropped    ? layout.dropped()
             : mirrored ? layout.key(column, row)
                        : layout.key(row, column);
   ids[k] = static_cast<O>(edge);
@@ -181,13 +173,6 @@ __global__ void reverse_rows(const std::uint64_t* keys, key_layout layout, const
   if (k < edges) rows[k] = static_cast<I>(layout.row(keys[edge_map[k]]));
 }
 
-template <class Kernel, class... Args>
-void enqueue(const context& ctx, Kernel kernel, std::int64_t items, const Args&... args) {
-  if (items == 0) return;
-  kernel<<<blocks_for(items), threads, 0, ctx.stream>>>(args...);
-  require(cudaGetLastError(), "make_graph: kernel launch");
-}
-
 /// Stable sort by key; the sorted arrays end up in the first of each pair.
 template <class Key, class Value>
 void sort_pairs(const context& ctx, scratch<Key>& keys, scratch<Value>& values, int bits) {
@@ -196,33 +181,23 @@ void sort_pairs(const context& ctx, scratch<Key>& keys, scratch<Value>& values, 
   auto other_values = require(scratch<Value>::make(ctx, size));
   cub::DoubleBuffer<Key> k(keys.data(), other_keys.data());
   cub::DoubleBuffer<Value> v(values.data(), other_values.data());
-  std::size_t bytes = 0;
-  require(cub::DeviceRadixSort::SortPairs(nullptr, bytes, k, v, size, 0, bits, ctx.stream), "sort");
-  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
-  require(cub::DeviceRadixSort::SortPairs(temporary.data(), bytes, k, v, size, 0, bits, ctx.stream),
-          "sort");
+  run_cub(ctx, [&](void* temporary, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(temporary, bytes, k, v, size, 0, bits, ctx.stream);
+  });
   if (k.Current() != keys.data()) keys = std::move(other_keys);
   if (v.Current() != values.data()) values = std::move(other_values);
 }
 
 template <class O>
 void exclusive_sum(const context& ctx, const O* in, O* out, std::int64_t size) {
-  std::size_t bytes = 0;
-  require(cub::DeviceScan::ExclusiveSum(nullptr, bytes, in, out, size, ctx.stream), "scan");
-  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
-  require(cub::DeviceScan::ExclusiveSum(temporary.data(), bytes, in, out, size, ctx.stream), "scan");
-}
-
-template <class T>
-T read_back(const context& ctx, const T* from) {
-  T value{};
-  require(cudaMemcpyAsync(&value, from, sizeof(T), cudaMemcpyDeviceToHost, ctx.stream), "read back");
-  require(cudaStreamSynchronize(ctx.stream), "read back");
-  return value;
+  run_cub(ctx, [&](void* temporary, std::size_t& bytes) {
+    return cub::DeviceScan::ExclusiveSum(temporary, bytes, in, out, size, ctx.stream);
+  });
 }
 
 struct inspection {
-  explicit inspection(const context& ctx) : ctx(ctx), found(require(scratch<verdict>::make(ctx, 1))) {
+  explicit inspection(const context& ctx)
+      : ctx(ctx), found(require(scratch<verdict>::make(ctx, 1))) {
     const verdict clean{nothing_bad, nothing_bad, nothing_bad, 0};
     require(cudaMemcpyAsync(found.data(), &clean, sizeof clean, cudaMemcpyHostToDevice, ctx.stream),
             "inspection");
@@ -250,9 +225,9 @@ status judge(const verdict& v) {
   return success();
 }
 
-status check_weights(const float* weights, std::int64_t edges) {
+status check_weights(const context& ctx, const float* weights, std::int64_t edges) {
   if (weights == nullptr) return success();
-  return check_device_pointer(weights, edges, "weights: not device memory");
+  return check_device_pointer(weights, edges, "weights: not device memory", ctx.device);
 }
 
 template <class I, class O>
@@ -337,7 +312,8 @@ direction_storage<I, O> forward_direction(const context& ctx, const coo_view<I>&
                               cudaMemcpyDeviceToDevice, ctx.stream),
               "weights");
     } else {
-      enqueue(ctx, gather_weights<O>, s.edges, s.ids.data(), coo.weights, s.edges, d.weights.data());
+      enqueue(ctx, gather_weights<O>, s.edges, s.ids.data(), coo.weights, s.edges,
+              d.weights.data());
     }
   }
   finish_direction(ctx, d, coo.rows, coo.columns, s.edges, options);
@@ -384,8 +360,7 @@ graph<I, O> build(const context& ctx, const coo_view<I>& coo, const graph_option
   require(judge(seen));
   const int column_bits = id_bits(coo.columns);
   const key_layout layout{column_bits, id_bits(coo.rows) + column_bits};
-  const bool in_order =
-      seen.unsorted == 0 || (order == edge_order::as_given && !drops_edges(o));
+  const bool in_order = seen.unsorted == 0 || (order == edge_order::as_given && !drops_edges(o));
   auto sorted = sort_edges<I, O>(ctx, coo, o, layout, in_order);
   auto forward = forward_direction(ctx, coo, sorted, layout, o.schedule);
   buffer<O> edge_ids, edge_map;
@@ -397,7 +372,8 @@ graph<I, O> build(const context& ctx, const coo_view<I>& coo, const graph_option
   }
   direction_storage<I, O> reverse;
   if (o.reverse == edge_option::apply) {
-    reverse = reverse_direction(ctx, forward.view, sorted.keys.data(), layout, o.schedule, edge_map);
+    reverse =
+        reverse_direction(ctx, forward.view, sorted.keys.data(), layout, o.schedule, edge_map);
   }
   require(cudaStreamSynchronize(ctx.stream), "make_graph");
   return graph<I, O>(std::move(forward), std::move(reverse), std::move(edge_map),
@@ -410,15 +386,17 @@ graph<I, O> build(const context& ctx, const coo_view<I>& coo, const graph_option
 template <class I, class O>
 result<graph<I, O>> make_graph(const context& ctx, const coo_view<I>& coo, const graph_options& o) {
   using namespace detail;
+  const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     const device_guard guard(ctx.device);
     require(check_sizes<I, O>(coo.rows, coo.columns, coo.edges));
-    require(check_options<I>(o, coo.rows, coo.columns));
+    require(check_options(o, coo.rows, coo.columns));
     require(check_sizes<I, O>(coo.rows, coo.columns,
                               candidate_edges(o, coo.rows, coo.columns, coo.edges)));
-    require(check_device_pointer(coo.row, coo.edges, "row: null or not device memory"));
-    require(check_device_pointer(coo.column, coo.edges, "column: null or not device memory"));
-    require(check_weights(coo.weights, coo.edges));
+    require(check_device_pointer(coo.row, coo.edges, "row: null or not device memory", ctx.device));
+    require(check_device_pointer(coo.column, coo.edges, "column: null or not device memory",
+                                 ctx.device));
+    require(check_weights(ctx, coo.weights, coo.edges));
     return build<I, O>(ctx, coo, o, edge_order::by_column);
   });
 }
@@ -427,12 +405,13 @@ template <class I, class O>
 result<graph<I, O>> make_graph(const context& ctx, const csr_view<I, O>& csr,
                                const graph_options& o) {
   using namespace detail;
+  const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     require(validate(ctx, csr));
-    require(check_options<I>(o, csr.rows, csr.columns));
+    require(check_options(o, csr.rows, csr.columns));
     require(check_sizes<I, O>(csr.rows, csr.columns,
                               candidate_edges(o, csr.rows, csr.columns, csr.edges)));
-    require(check_weights(csr.weights, csr.edges));
+    require(check_weights(ctx, csr.weights, csr.edges));
     const device_guard guard(ctx.device);
     auto rows = require(scratch<I>::make(ctx, csr.edges));
     enqueue(ctx, expand_rows<I, O>, csr.edges, csr, rows.data());
@@ -444,20 +423,23 @@ result<graph<I, O>> make_graph(const context& ctx, const csr_view<I, O>& csr,
 template <class I, class O>
 status validate(const context& ctx, const csr_view<I, O>& csr) {
   using namespace detail;
+  const trace_range range("validate");
   return as_result<status>([&] {
     const device_guard guard(ctx.device);
     require(check_sizes<I, O>(csr.rows, csr.columns, csr.edges));
-    require(check_device_pointer(csr.offsets, csr.rows + 1, "offsets: null or not device memory"));
-    require(check_device_pointer(csr.indices, csr.edges, "indices: null or not device memory"));
+    require(check_device_pointer(csr.offsets, csr.rows + 1, "offsets: null or not device memory",
+                                 ctx.device));
+    require(check_device_pointer(csr.indices, csr.edges, "indices: null or not device memory",
+                                 ctx.device));
     return inspect_csr(ctx, csr);
   });
 }
 
-#define QUIPU_INSTANTIATE(I, O)                                                                  \
-  template result<graph<I, O>> make_graph<I, O>(const context&, const coo_view<I>&,              \
-                                                const graph_options&);                           \
-  template result<graph<I, O>> make_graph<I, O>(const context&, const csr_view<I, O>&,           \
-                                                const graph_options&);                           \
+#define QUIPU_INSTANTIATE(I, O)                                                        \
+  template result<graph<I, O>> make_graph<I, O>(const context&, const coo_view<I>&,    \
+                                                const graph_options&);                 \
+  template result<graph<I, O>> make_graph<I, O>(const context&, const csr_view<I, O>&, \
+                                                const graph_options&);                 \
   template status validate<I, O>(const context&, const csr_view<I, O>&);
 QUIPU_INSTANTIATE(std::int32_t, std::int32_t)
 QUIPU_INSTANTIATE(std::int32_t, std::int64_t)

@@ -6,6 +6,7 @@
 #include "graph/limits.hpp"
 #include "graph/radix_sort.hpp"
 #include "graph/scratch.hpp"
+#include "quipu/core/trace.hpp"
 #include "quipu/graph/make_graph.hpp"
 
 namespace quipu {
@@ -37,7 +38,8 @@ status inspect_edges(const coo_view<I>& coo) {
       return failure(status_code::out_of_range, "row: negative id or not below rows, edge", k);
     }
     if (coo.column[k] < 0 || coo.column[k] >= coo.columns) {
-      return failure(status_code::out_of_range, "column: negative id or not below columns, edge", k);
+      return failure(status_code::out_of_range, "column: negative id or not below columns, edge",
+                     k);
     }
   }
   return success();
@@ -53,12 +55,12 @@ struct sorted_edges {
 };
 
 template <class I, class O>
-sorted_edges<O> candidates(const coo_view<I>& coo, const graph_options& o, const key_layout& layout) {
+sorted_edges<O> candidates(const coo_view<I>& coo, const graph_options& o,
+                           const key_layout& layout) {
   const bool symmetrise = o.symmetrise == edge_option::apply;
   const bool drop_loops = o.remove_self_loops == edge_option::apply;
   sorted_edges<O> s;
-  const auto count =
-      static_cast<std::size_t>(candidate_edges(o, coo.rows, coo.columns, coo.edges));
+  const auto count = static_cast<std::size_t>(candidate_edges(o, coo.rows, coo.columns, coo.edges));
   s.keys.reserve(count);
   s.ids.reserve(count);
   const auto add = [&](std::uint64_t key, std::int64_t id) {
@@ -123,54 +125,68 @@ sorted_edges<O> sort_edges(const coo_view<I>& coo, const graph_options& o, const
   return s;
 }
 
+/// The rows in the order of their visits.
 template <class I, class O>
-void make_schedule(direction_storage<I, O>& d, const schedule_options& options) {
-  const auto& csr = d.view.csr;
-  constexpr std::int32_t pretended_multiprocessors = 8;
-  const auto cut = options.slice_edges > 0
-                       ? options.slice_edges
-                       : choose_slice_edges(csr.edges, pretended_multiprocessors);
+std::vector<I> visit_list(const csr_view<I, O>& csr, visit_order wanted) {
   std::vector<I> order(static_cast<std::size_t>(csr.rows));
   std::iota(order.begin(), order.end(), I{0});
-  const auto degree = [&](std::int64_t r) {
-    return static_cast<std::int64_t>(csr.offsets[r + 1]) - csr.offsets[r];
-  };
-  if (options.order == visit_order::grouped) {
-    std::vector<std::uint64_t> keys(order.size());
-    for (std::size_t r = 0; r < keys.size(); ++r) {
-      const auto row = static_cast<std::int64_t>(r);
-      keys[r] = visit_key(row, degree(row));
-    }
-    radix_sort_pairs(keys, order, 10 + id_bits(csr.rows / visit_window + 1));
+  if (wanted == visit_order::natural) return order;
+  std::vector<std::uint64_t> keys(order.size());
+  for (std::size_t r = 0; r < keys.size(); ++r) {
+    keys[r] = visit_key(static_cast<std::int64_t>(r), csr.offsets[r + 1] - csr.offsets[r]);
   }
-  std::vector<slice<I>> cut_slices, whole;
+  radix_sort_pairs(keys, order, 10 + id_bits(csr.rows / visit_window + 1));
+  return order;
+}
+
+template <class I>
+struct work_list {
+  std::vector<slice<I>> slices;  // of split rows; behind them, in the end, the whole rows
   std::vector<split_row<I>> split_rows;
   std::vector<std::int32_t> split_of;
-  whole.reserve(order.size());
-  for (const I r : order) {
+};
+
+template <class I>
+void cut_row(work_list<I>& work, I row, std::int64_t begin, std::int64_t edges,
+             std::int32_t slice_edges) {
+  const auto number = static_cast<std::int32_t>(work.split_rows.size());
+  work.split_rows.push_back({begin, edges, static_cast<std::int64_t>(work.slices.size()), row});
+  for (std::int64_t c = 0; c < edges; c += slice_edges) {
+    const auto length = std::min<std::int64_t>(slice_edges, edges - c);
+    work.slices.push_back({begin + c, row, static_cast<std::int32_t>(length)});
+    work.split_of.push_back(number);
+  }
+}
+
+template <class I, class O>
+void make_schedule(direction_storage<I, O>& d, const schedule_options& options) {
+  constexpr std::int32_t pretended_multiprocessors = 8;
+  const auto& csr = d.view.csr;
+  auto& schedule = d.view.schedule;
+  schedule.slice_edges = options.slice_edges > 0
+                             ? options.slice_edges
+                             : choose_slice_edges(csr.edges, pretended_multiprocessors);
+  work_list<I> work;
+  std::vector<slice<I>> whole;
+  whole.reserve(static_cast<std::size_t>(csr.rows));
+  for (const I r : visit_list(csr, options.order)) {
     const std::int64_t begin = csr.offsets[r];
-    const auto edges = degree(r);
+    const std::int64_t edges = csr.offsets[r + 1] - begin;
     d.view.degrees.max_degree = std::max(d.view.degrees.max_degree, edges);
     d.view.degrees.empty_rows += edges == 0;
-    if (edges <= cut) {
+    if (edges > schedule.slice_edges) {
+      cut_row(work, r, begin, edges, schedule.slice_edges);
+    } else {
       whole.push_back({begin, r, static_cast<std::int32_t>(edges)});
-      continue;
-    }
-    split_rows.push_back({begin, edges, static_cast<std::int64_t>(cut_slices.size()), r});
-    for (std::int64_t c = 0; c < edges; c += cut) {
-      cut_slices.push_back({begin + c, r, static_cast<std::int32_t>(std::min<std::int64_t>(cut, edges - c))});
-      split_of.push_back(static_cast<std::int32_t>(split_rows.size() - 1));
     }
   }
-  auto& schedule = d.view.schedule;
-  schedule.slice_edges = cut;
-  schedule.split_row_count = static_cast<std::int64_t>(split_rows.size());
-  schedule.split_slice_count = static_cast<std::int64_t>(cut_slices.size());
-  cut_slices.insert(cut_slices.end(), whole.begin(), whole.end());
-  schedule.slice_count = static_cast<std::int64_t>(cut_slices.size());
-  d.slices = host_copy(cut_slices);
-  d.split_rows = host_copy(split_rows);
-  d.split_of = host_copy(split_of);
+  schedule.split_row_count = static_cast<std::int64_t>(work.split_rows.size());
+  schedule.split_slice_count = static_cast<std::int64_t>(work.slices.size());
+  work.slices.insert(work.slices.end(), whole.begin(), whole.end());
+  schedule.slice_count = static_cast<std::int64_t>(work.slices.size());
+  d.slices = host_copy(work.slices);
+  d.split_rows = host_copy(work.split_rows);
+  d.split_of = host_copy(work.split_of);
   schedule.slices = d.slices.data();
   schedule.split_rows = d.split_rows.data();
   schedule.split_of = d.split_of.data();
@@ -191,8 +207,9 @@ void number_wide_rows(direction_storage<I, O>& d) {
 }
 
 template <class I, class O>
-direction_storage<I, O> direction(std::int64_t rows, std::int64_t columns, const std::vector<I>& row_of,
-                                  buffer<I> indices, const std::vector<float>& weights,
+direction_storage<I, O> direction(std::int64_t rows, std::int64_t columns,
+                                  const std::vector<I>& row_of, buffer<I> indices,
+                                  const std::vector<float>& weights,
                                   const schedule_options& options) {
   direction_storage<I, O> d;
   const auto edges = static_cast<std::int64_t>(row_of.size());
@@ -243,11 +260,13 @@ graph<I, O> build(const coo_view<I>& coo, const graph_options& o, edge_order ord
 }  // namespace detail
 
 template <class I, class O>
-result<graph<I, O>> make_graph(const host_context&, const coo_view<I>& coo, const graph_options& o) {
+result<graph<I, O>> make_graph(const host_context&, const coo_view<I>& coo,
+                               const graph_options& o) {
   using namespace detail;
+  const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     require(check_sizes<I, O>(coo.rows, coo.columns, coo.edges));
-    require(check_options<I>(o, coo.rows, coo.columns));
+    require(check_options(o, coo.rows, coo.columns));
     require(check_sizes<I, O>(coo.rows, coo.columns,
                               candidate_edges(o, coo.rows, coo.columns, coo.edges)));
     require(inspect_edges(coo));
@@ -259,14 +278,16 @@ template <class I, class O>
 result<graph<I, O>> make_graph(const host_context& ctx, const csr_view<I, O>& csr,
                                const graph_options& o) {
   using namespace detail;
+  const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     require(validate(ctx, csr));
-    require(check_options<I>(o, csr.rows, csr.columns));
+    require(check_options(o, csr.rows, csr.columns));
     require(check_sizes<I, O>(csr.rows, csr.columns,
                               candidate_edges(o, csr.rows, csr.columns, csr.edges)));
     std::vector<I> rows(static_cast<std::size_t>(csr.edges));
     for (std::int64_t r = 0; r < csr.rows; ++r) {
-      std::fill(rows.begin() + csr.offsets[r], rows.begin() + csr.offsets[r + 1], static_cast<I>(r));
+      std::fill(rows.begin() + csr.offsets[r], rows.begin() + csr.offsets[r + 1],
+                static_cast<I>(r));
     }
     const coo_view<I> coo{csr.rows, csr.columns, csr.edges, rows.data(), csr.indices, csr.weights};
     return build<I, O>(coo, o, edge_order::as_given);
@@ -276,6 +297,7 @@ result<graph<I, O>> make_graph(const host_context& ctx, const csr_view<I, O>& cs
 template <class I, class O>
 status validate(const host_context&, const csr_view<I, O>& csr) {
   using namespace detail;
+  const trace_range range("validate");
   if (auto s = check_sizes<I, O>(csr.rows, csr.columns, csr.edges); !s.ok()) return s;
   if (csr.offsets == nullptr) return failure(status_code::invalid_argument, "offsets: null");
   if (csr.edges > 0 && csr.indices == nullptr) {
@@ -292,17 +314,18 @@ status validate(const host_context&, const csr_view<I, O>& csr) {
   }
   for (std::int64_t k = 0; k < csr.edges; ++k) {
     if (csr.indices[k] < 0 || csr.indices[k] >= csr.columns) {
-      return failure(status_code::out_of_range, "column: negative id or not below columns, edge", k);
+      return failure(status_code::out_of_range, "column: negative id or not below columns, edge",
+                     k);
     }
   }
   return success();
 }
 
-#define QUIPU_INSTANTIATE(I, O)                                                                  \
-  template result<graph<I, O>> make_graph<I, O>(const host_context&, const coo_view<I>&,         \
-                                                const graph_options&);                           \
-  template result<graph<I, O>> make_graph<I, O>(const host_context&, const csr_view<I, O>&,      \
-                                                const graph_options&);                           \
+#define QUIPU_INSTANTIATE(I, O)                                                             \
+  template result<graph<I, O>> make_graph<I, O>(const host_context&, const coo_view<I>&,    \
+                                                const graph_options&);                      \
+  template result<graph<I, O>> make_graph<I, O>(const host_context&, const csr_view<I, O>&, \
+                                                const graph_options&);                      \
   template status validate<I, O>(const host_context&, const csr_view<I, O>&);
 QUIPU_INSTANTIATE(std::int32_t, std::int32_t)
 QUIPU_INSTANTIATE(std::int32_t, std::int64_t)

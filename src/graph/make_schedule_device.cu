@@ -4,16 +4,11 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
+#include "graph/launch.cuh"
 #include "graph/limits.hpp"
 
 namespace quipu::detail {
 namespace {
-
-constexpr int threads = 256;
-
-__device__ std::int64_t thread_index() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
 
 /// How much of the work list lies before a row.
 struct place {
@@ -50,13 +45,14 @@ __global__ void count_places(const O* offsets, const I* order, std::int64_t rows
     const auto r = order != nullptr ? static_cast<std::int64_t>(order[k]) : k;
     degree = offsets[r + 1] - offsets[r];
     const bool split = degree > slice_edges;
-    places[k] = {split ? 1 : 0, split ? (degree + slice_edges - 1) / slice_edges : 0, split ? 0 : 1};
+    places[k] = {split ? 1 : 0, split ? (degree + slice_edges - 1) / slice_edges : 0,
+                 split ? 0 : 1};
   } else if (k == rows) {
     places[k] = {0, 0, 0};
   }
   // One atomic a warp keeps the counters from becoming a queue.
-  const auto longest = __reduce_max_sync(
-      0xffffffffu, degree > 0x7fffffff ? 0x7fffffff : static_cast<int>(degree));
+  const auto longest =
+      __reduce_max_sync(0xffffffffu, degree > 0x7fffffff ? 0x7fffffff : static_cast<int>(degree));
   const auto empty = __popc(__ballot_sync(0xffffffffu, degree == 0));
   if (degree > 0x7fffffff) atomicMax(&sums->max_degree, static_cast<unsigned long long>(degree));
   if (threadIdx.x % 32 == 0) {
@@ -103,14 +99,6 @@ __global__ void mark_wide(const O* offsets, std::int64_t rows, std::int32_t* mar
   marks[r] = offsets[r + 1] - offsets[r] > wide_rows_view::longest_narrow ? 1 : 0;
 }
 
-template <class Kernel, class... Args>
-void enqueue(const context& ctx, Kernel kernel, std::int64_t items, const Args&... args) {
-  if (items == 0) return;
-  const auto blocks = static_cast<unsigned>((items + threads - 1) / threads);
-  kernel<<<blocks, threads, 0, ctx.stream>>>(args...);
-  require(cudaGetLastError(), "schedule: kernel launch");
-}
-
 template <class I, class O>
 scratch<I> visit_list(const context& ctx, const csr_view<I, O>& csr) {
   auto keys = require(scratch<std::uint64_t>::make(ctx, csr.rows));
@@ -119,29 +107,19 @@ scratch<I> visit_list(const context& ctx, const csr_view<I, O>& csr) {
   auto order = require(scratch<I>::make(ctx, csr.rows));
   enqueue(ctx, visit_keys<I, O>, csr.rows, csr.offsets, csr.rows, keys.data(), rows.data());
   const int bits = 10 + id_bits(csr.rows / visit_window + 1);
-  std::size_t bytes = 0;
-  const auto sort = [&](void* temporary) {
-    require(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys.data(), sorted_keys.data(),
-                                            rows.data(), order.data(), csr.rows, 0, bits,
-                                            ctx.stream),
-            "schedule: sort");
-  };
-  sort(nullptr);
-  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
-  sort(temporary.data());
+  run_cub(ctx, [&](void* temporary, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(temporary, bytes, keys.data(), sorted_keys.data(),
+                                           rows.data(), order.data(), csr.rows, 0, bits,
+                                           ctx.stream);
+  });
   return order;
 }
 
 void scan_places(const context& ctx, place* places, std::int64_t count) {
-  std::size_t bytes = 0;
-  const auto scan = [&](void* temporary) {
-    require(cub::DeviceScan::ExclusiveScan(temporary, bytes, places, places, add_places{},
-                                           place{0, 0, 0}, count, ctx.stream),
-            "schedule: scan");
-  };
-  scan(nullptr);
-  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
-  scan(temporary.data());
+  run_cub(ctx, [&](void* temporary, std::size_t& bytes) {
+    return cub::DeviceScan::ExclusiveScan(temporary, bytes, places, places, add_places{},
+                                          place{0, 0, 0}, count, ctx.stream);
+  });
 }
 
 /// Numbers the rows that are longer than a byte can count.
@@ -152,24 +130,28 @@ void number_wide_rows(const context& ctx, direction_storage<I, O>& d) {
   auto marks = require(scratch<std::int32_t>::make(ctx, rows));
   d.wide_rank = require(make_device_buffer<std::int32_t>(ctx, rows));
   enqueue(ctx, mark_wide<O>, rows, d.view.csr.offsets, rows, marks.data());
-  std::size_t bytes = 0;
-  const auto scan = [&](void* temporary) {
-    require(cub::DeviceScan::ExclusiveSum(temporary, bytes, marks.data(), d.wide_rank.data(), rows,
-                                          ctx.stream),
-            "schedule: scan");
-  };
-  scan(nullptr);
-  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
-  scan(temporary.data());
-  std::int32_t last[2] = {0, 0};
-  const auto read = [&](std::int32_t* to, const std::int32_t* from) {
-    require(cudaMemcpyAsync(to, from + rows - 1, sizeof *to, cudaMemcpyDeviceToHost, ctx.stream),
-            "schedule");
-  };
-  read(&last[0], d.wide_rank.data());
-  read(&last[1], marks.data());
-  require(cudaStreamSynchronize(ctx.stream), "schedule");
-  d.view.wide_rows = {d.wide_rank.data(), last[0] + last[1]};
+  run_cub(ctx, [&](void* temporary, std::size_t& bytes) {
+    return cub::DeviceScan::ExclusiveSum(temporary, bytes, marks.data(), d.wide_rank.data(), rows,
+                                         ctx.stream);
+  });
+  const auto [before, last] =
+      read_back(ctx, d.wide_rank.data() + rows - 1, marks.data() + rows - 1);
+  d.view.wide_rows = {d.wide_rank.data(), before + last};
+}
+
+/// Lays the work list out for the counts that were found.
+template <class I, class O>
+void allocate_schedule(const context& ctx, direction_storage<I, O>& d, const place& all) {
+  auto& schedule = d.view.schedule;
+  schedule.split_row_count = all.split_rows;
+  schedule.split_slice_count = all.split_slices;
+  schedule.slice_count = all.split_slices + all.whole_rows;
+  d.slices = require(make_device_buffer<slice<I>>(ctx, schedule.slice_count));
+  d.split_rows = require(make_device_buffer<split_row<I>>(ctx, schedule.split_row_count));
+  d.split_of = require(make_device_buffer<std::int32_t>(ctx, schedule.split_slice_count));
+  schedule.slices = d.slices.data();
+  schedule.split_rows = d.split_rows.data();
+  schedule.split_of = d.split_of.data();
 }
 
 }  // namespace
@@ -190,33 +172,15 @@ void make_schedule_on_device(const context& ctx, direction_storage<I, O>& d,
   enqueue(ctx, count_places<I, O>, csr.rows + 1, csr.offsets, order.data(), csr.rows,
           schedule.slice_edges, places.data(), sums.data());
   scan_places(ctx, places.data(), csr.rows + 1);
-  place all{};
-  totals degrees{};
-  require(cudaMemcpyAsync(&all, places.data() + csr.rows, sizeof all, cudaMemcpyDeviceToHost,
-                          ctx.stream),
-          "schedule");
-  require(cudaMemcpyAsync(&degrees, sums.data(), sizeof degrees, cudaMemcpyDeviceToHost, ctx.stream),
-          "schedule");
-  require(cudaStreamSynchronize(ctx.stream), "schedule");
-
+  const auto [all, degrees] = read_back(ctx, places.data() + csr.rows, sums.data());
   d.view.degrees = {static_cast<std::int64_t>(degrees.max_degree),
                     static_cast<std::int64_t>(degrees.empty_rows)};
-  schedule.split_row_count = all.split_rows;
-  schedule.split_slice_count = all.split_slices;
-  schedule.slice_count = all.split_slices + all.whole_rows;
-  d.slices = require(make_device_buffer<slice<I>>(ctx, schedule.slice_count));
-  d.split_rows = require(make_device_buffer<split_row<I>>(ctx, schedule.split_row_count));
-  d.split_of = require(make_device_buffer<std::int32_t>(ctx, schedule.split_slice_count));
-  schedule.slices = d.slices.data();
-  schedule.split_rows = d.split_rows.data();
-  schedule.split_of = d.split_of.data();
+  allocate_schedule(ctx, d, all);
   enqueue(ctx, fill_rows<I, O>, csr.rows, csr.offsets, order.data(), csr.rows, schedule.slice_edges,
           places.data(), schedule.split_slice_count, d.slices.data(), d.split_rows.data());
+  enqueue_blocks(ctx, cut_rows<I>, schedule.split_row_count, d.split_rows.data(),
+                 schedule.slice_edges, d.slices.data(), d.split_of.data());
   number_wide_rows(ctx, d);
-  if (schedule.split_row_count == 0) return;
-  cut_rows<I><<<static_cast<unsigned>(schedule.split_row_count), threads, 0, ctx.stream>>>(
-      d.split_rows.data(), schedule.slice_edges, d.slices.data(), d.split_of.data());
-  require(cudaGetLastError(), "schedule: kernel launch");
 }
 
 template void make_schedule_on_device(const context&,

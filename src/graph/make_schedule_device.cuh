@@ -6,8 +6,9 @@
 
 namespace quipu::detail {
 
-/// Builds the work list of a direction whose `view.csr` is set, on the context's stream, and fills in
-/// `view.schedule` and `view.degrees`. Waits once, for the three counts. Throws build_failure.
+/// Builds the work list of a direction whose `view.csr` is set, on the context's stream, and fills
+/// in `view.schedule`, `view.degrees` and `view.wide_rows`. Waits for the counts, and a second time
+/// where rows are longer than a byte can count. Throws build_failure.
 template <class I, class O>
 void make_schedule_on_device(const context&, direction_storage<I, O>&, const schedule_options&);
 

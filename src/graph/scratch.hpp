@@ -35,7 +35,11 @@ class scratch {
     if (size > 0) {
       const auto bytes = static_cast<std::size_t>(size) * sizeof(T);
       if (auto e = cudaMallocAsync(&data, bytes, ctx.stream); e != cudaSuccess) {
-        return from_cuda(e, "scratch memory");
+        status failed = from_cuda(e, "scratch memory");
+        if (failed.code == status_code::out_of_memory) {
+          failed.expected = static_cast<std::int64_t>(bytes);
+        }
+        return failed;
       }
     }
     s.data_ = static_cast<T*>(data);

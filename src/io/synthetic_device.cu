@@ -4,6 +4,7 @@
 #include <cub/device/device_select.cuh>
 #include <utility>
 
+#include "graph/launch.cuh"
 #include "graph/scratch.hpp"
 #include "io/synthetic_plan.hpp"
 #include "quipu/core/trace.hpp"
@@ -13,17 +14,15 @@
 namespace quipu {
 namespace {
 
+using detail::enqueue;
+using detail::read_back;
 using detail::require;
+using detail::run_cub;
 using detail::scratch;
+using detail::thread_index;
 using io_detail::edge_draw;
 using io_detail::synthetic_plan;
 using key_buffer = scratch<std::uint64_t>;
-
-constexpr int threads = 256;
-
-__device__ std::int64_t thread_index() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
 
 __global__ void draw_keys(edge_draw draw, std::int64_t count, std::uint64_t* keys) {
   const auto k = thread_index();
@@ -65,22 +64,6 @@ __global__ void write_rows(edge_draw draw, const std::uint64_t* keys, std::int64
   if (k < edges) indices[k] = static_cast<std::int32_t>(draw.column(keys[k]));
 }
 
-template <class Kernel, class... Args>
-void enqueue(const context& ctx, Kernel kernel, std::int64_t items, const Args&... args) {
-  const auto blocks = static_cast<unsigned>((items + threads - 1) / threads);
-  kernel<<<blocks, threads, 0, ctx.stream>>>(args...);
-  require(cudaGetLastError(), "make_synthetic: kernel launch");
-}
-
-template <class T>
-T read_back(const context& ctx, const T* from) {
-  T value{};
-  require(cudaMemcpyAsync(&value, from, sizeof(T), cudaMemcpyDeviceToHost, ctx.stream),
-          "make_synthetic: read back");
-  require(cudaStreamSynchronize(ctx.stream), "make_synthetic: read back");
-  return value;
-}
-
 template <class T>
 scratch<T> upload(const context& ctx, const std::vector<T>& values) {
   auto s = require(scratch<T>::make(ctx, static_cast<std::int64_t>(values.size())));
@@ -88,15 +71,6 @@ scratch<T> upload(const context& ctx, const std::vector<T>& values) {
                           cudaMemcpyHostToDevice, ctx.stream),
           "make_synthetic: weights");
   return s;
-}
-
-/// Calls a CUB algorithm twice: for its scratch size, then for its work.
-template <class Call>
-void run_cub(const context& ctx, Call&& call) {
-  std::size_t bytes = 0;
-  require(call(nullptr, bytes), "make_synthetic: scratch size");
-  auto temporary = require(scratch<char>::make(ctx, static_cast<std::int64_t>(bytes)));
-  require(call(temporary.data(), bytes), "make_synthetic: sort or select");
 }
 
 key_buffer sort_keys(const context& ctx, key_buffer keys, std::int64_t count, int bits) {
@@ -215,7 +189,7 @@ result<graph<std::int32_t, std::int32_t>> make_synthetic(const context& ctx,
                                                          const synthetic_request& request,
                                                          const graph_options& options) {
   using made = result<graph<std::int32_t, std::int32_t>>;
-  const detail::trace_range range("quipu::make_synthetic");
+  const detail::trace_range range("make_synthetic");
   const device_guard guard(ctx.device);
   return detail::as_result<made>([&]() -> made { return build(ctx, request, options); });
 }

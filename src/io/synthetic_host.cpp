@@ -129,7 +129,7 @@ result<graph<std::int32_t, std::int32_t>> make_synthetic(const host_context& ctx
                                                          const synthetic_request& request,
                                                          const graph_options& options) {
   using made = result<graph<std::int32_t, std::int32_t>>;
-  const detail::trace_range range("quipu::make_synthetic");
+  const detail::trace_range range("make_synthetic");
   return io_detail::catch_out_of_memory([&]() -> made {
     const auto rows = draw_rows(request);
     if (!rows) return rows.error();
