@@ -37,13 +37,13 @@ void release(memory_kind kind, std::int32_t device, void* data) noexcept {
   (void)(kind == memory_kind::pinned ? cudaFreeHost(data) : cudaFree(data));
 }
 
-status copy_bytes(const context* ctx, void* to, const void* from, std::size_t bytes) noexcept {
+status copy_bytes(const context& ctx, void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes == 0) return success();
-  const device_guard guard(ctx->device);
-  if (auto e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, ctx->stream); e != cudaSuccess) {
+  const device_guard guard(ctx.device);
+  if (auto e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, ctx.stream); e != cudaSuccess) {
     return from_cuda(e, "copy");
   }
-  return from_cuda(cudaStreamSynchronize(ctx->stream), "copy");
+  return from_cuda(cudaStreamSynchronize(ctx.stream), "copy");
 }
 
 }  // namespace quipu::detail

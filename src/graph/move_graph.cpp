@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/scratch.hpp"
+#include "quipu/core/trace.hpp"
 #include "quipu/graph/make_graph.hpp"
 
 namespace quipu {
@@ -16,7 +17,7 @@ struct mover {
   buffer<T> copy(const T* from, std::int64_t size) const {
     if (from == nullptr) return {};
     auto b = require(buffer<T>::make(kind, ctx.device, size));
-    require(copy_bytes(&ctx, b.data(), from, b.bytes()));
+    require(copy_bytes(ctx, b.data(), from, b.bytes()));
     return b;
   }
 
@@ -58,15 +59,17 @@ struct mover {
 
 template <class I, class O>
 result<graph<I, O>> to_device(const context& ctx, const graph<I, O>& g) {
+  const detail::trace_range range("to_device");
   return detail::mover{ctx, memory_kind::device}.copy(g);
 }
 template <class I, class O>
 result<graph<I, O>> to_host(const context& ctx, const graph<I, O>& g) {
+  const detail::trace_range range("to_host");
   return detail::mover{ctx, memory_kind::host}.copy(g);
 }
 
-#define QUIPU_INSTANTIATE(I, O)                                                \
-  template result<graph<I, O>> to_device(const context&, const graph<I, O>&);  \
+#define QUIPU_INSTANTIATE(I, O)                                               \
+  template result<graph<I, O>> to_device(const context&, const graph<I, O>&); \
   template result<graph<I, O>> to_host(const context&, const graph<I, O>&);
 QUIPU_INSTANTIATE(std::int32_t, std::int32_t)
 QUIPU_INSTANTIATE(std::int32_t, std::int64_t)

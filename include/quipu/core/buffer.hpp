@@ -20,7 +20,7 @@ namespace detail {
 // Zero bytes give a null pointer and no error.
 status allocate(memory_kind, std::int32_t device, std::size_t bytes, void** out) noexcept;
 void release(memory_kind, std::int32_t device, void* data) noexcept;
-status copy_bytes(const context*, void* to, const void* from, std::size_t bytes) noexcept;
+status copy_bytes(const context&, void* to, const void* from, std::size_t bytes) noexcept;
 
 /// True if the bytes of `size` elements can be counted.
 template <class T>
@@ -100,7 +100,7 @@ template <class T>
 result<buffer<T>> to_device(const context& ctx, const T* data, std::int64_t size) {
   auto b = make_device_buffer<T>(ctx, size);
   if (!b) return b;
-  if (auto s = detail::copy_bytes(&ctx, b->data(), data, b->bytes()); !s.ok()) return s;
+  if (auto s = detail::copy_bytes(ctx, b->data(), data, b->bytes()); !s.ok()) return s;
   return b;
 }
 template <class T>
@@ -121,7 +121,7 @@ result<std::vector<std::remove_const_t<T>>> to_host(const context& ctx, T* data,
     return failure(status_code::out_of_memory, "out of host memory", -1,
                    detail::addressable<T>(size) ? size * static_cast<std::int64_t>(sizeof(T)) : 0);
   }
-  if (auto s = detail::copy_bytes(&ctx, v.data(), data, v.size() * sizeof(T)); !s.ok()) return s;
+  if (auto s = detail::copy_bytes(ctx, v.data(), data, v.size() * sizeof(T)); !s.ok()) return s;
   return v;
 }
 template <class T>

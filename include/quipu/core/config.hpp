@@ -4,10 +4,8 @@
 /// Marks a function that runs on the host and, when nvcc compiles it, on the device too.
 #ifdef __CUDACC__
 #define QUIPU_HD __host__ __device__
-#define QUIPU_DEVICE __device__
 #else
 #define QUIPU_HD
-#define QUIPU_DEVICE
 #endif
 
 /// Unrolls the loop that follows, in device code: host compilers do not know the pragma.
