@@ -36,7 +36,7 @@ class aggregation {
     auto y = make_buffer<T>(ctx_, graph_.rows() * features_);
     auto winners = make_winners();
     const auto argument =
-        winners.empty() ? argument_view{} : make_argument_view(graph_, winners.data(), features_);
+        wants_winners() ? make_argument_view(graph_, winners.data(), features_) : argument_view{};
     timings spent;
     spent.forward = forward(x, y, argument);
     if (!options_.output.empty()) save(options_.output, graph_.rows(), y, files);
@@ -69,9 +69,13 @@ class aggregation {
                     " features, the input has " + std::to_string(features_));
   }
 
+  bool wants_winners() const {
+    return has_argument(options_.op) &&
+           (!options_.argument.empty() || !options_.grad_input.empty());
+  }
+
   buffer<std::byte> make_winners() const {
-    const bool wanted = !options_.argument.empty() || !options_.grad_input.empty();
-    if (!has_argument(options_.op) || !wanted) return {};
+    if (!wants_winners()) return {};
     return make_buffer<std::byte>(ctx_,
                                   static_cast<std::int64_t>(argument_bytes(graph_, features_)));
   }

@@ -142,8 +142,11 @@ int run() {
   const auto ctx = quipu::make_context(cudaStreamPerThread);
   if (ctx.ok()) {
     good = agree("device", forward, want, pool_on_device(*ctx, graph, x)) && good;
-  } else {
+  } else if (ctx.error().code == quipu::status_code::no_device) {
     std::printf("device: skipped, %s\n", ctx.error().message);
+  } else {
+    std::printf("device: %s\n", quipu::describe(ctx.error()).c_str());
+    good = false;
   }
   return good ? 0 : 1;
 }

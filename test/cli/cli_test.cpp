@@ -153,6 +153,15 @@ TEST_CASE("aggregate names winners and sends gradients back to them", "[cli]") {
   CHECK(w.read<float>("d.npy") == std::vector<float>{3, 4, 0, 2, 1, 0, 7, 8});
 }
 
+TEST_CASE("a matrix without features gives winners without features", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.write_floats("none.npy", {4, 0}, {});
+  w.succeed("aggregate small.txt --op max --input none.npy --argument a.npy --grad-input d.npy");
+  CHECK(check(quipu::read_npy(w / "a.npy")).shape == std::vector<std::int64_t>{4, 0});
+  CHECK(check(quipu::read_npy(w / "d.npy")).shape == std::vector<std::int64_t>{4, 0});
+}
+
 TEST_CASE("outputs have the type that holds them", "[cli]") {
   const workshop w;
   write_small(w);
