@@ -15,10 +15,13 @@ status from_cuda(cudaError_t error, const char* what) noexcept {
   return s;
 }
 
+status check_stream(cudaStream_t stream) noexcept {
+  if (stream != nullptr && stream != cudaStreamLegacy) return success();
+  return failure(status_code::invalid_argument, "stream: null or the legacy default; make one");
+}
+
 result<context> make_context(cudaStream_t stream, std::int32_t device) {
-  if (stream == nullptr) {
-    return failure(status_code::invalid_argument, "stream: null; make one");
-  }
+  if (auto s = check_stream(stream); !s.ok()) return s;
   int count = 0;
   if (auto e = cudaGetDeviceCount(&count); e != cudaSuccess) return from_cuda(e, "no usable GPU");
   if (count == 0) return from_cuda(cudaErrorNoDevice, "no usable GPU");

@@ -21,14 +21,14 @@ auto run_on(const host_context& ctx, std::int64_t features) {
 template <class T, class I, class O>
 status aggregate(const host_context& ctx, const aggregate_args<T, I, O>& a) {
   const detail::trace_range range("aggregate");
-  if (auto s = detail::check_arguments(a, false); !s.ok()) return s;
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   return detail::select_program(a, run_on(ctx, a.output.extent(1)));
 }
 
 template <class T, class I, class O>
 status aggregate_backward(const host_context& ctx, const aggregate_backward_args<T, I, O>& a) {
   const detail::trace_range range("aggregate_backward");
-  if (auto s = detail::check_arguments(a, false); !s.ok()) return s;
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   const auto run = run_on(ctx, a.grad_input.extent(1));
   if (a.op == reduce::sum || a.op == reduce::mean) return detail::select_sum_backward(a, run);
   return run(detail::make_winner_backward(a), no_rows{}, a.graph.reverse);
@@ -37,7 +37,7 @@ status aggregate_backward(const host_context& ctx, const aggregate_backward_args
 template <class T, class I, class O>
 status aggregate_several(const host_context& ctx, const aggregate_several_args<T, I, O>& a) {
   const detail::trace_range range("aggregate_several");
-  if (auto s = detail::check_arguments(a, false); !s.ok()) return s;
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   return detail::select_program(a, run_on(ctx, a.input.extent(1)));
 }
 
@@ -45,14 +45,15 @@ template <class T, class I, class O>
 status aggregate_several_backward(const host_context& ctx,
                                   const aggregate_several_backward_args<T, I, O>& a) {
   const detail::trace_range range("aggregate_several_backward");
-  if (auto s = detail::check_arguments(a, false); !s.ok()) return s;
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   return detail::select_program(a, run_on(ctx, a.grad_input.extent(1)));
 }
 
 template <class I, class O>
 status expand_argument(const host_context& ctx, const graph_view<I, O>& g, const argument_view& a,
                        matrix_view<std::int64_t> edges) {
-  if (auto s = detail::check_expand(g, a, edges, false); !s.ok()) return s;
+  const detail::trace_range range("expand_argument");
+  if (auto s = detail::check_expand(ctx, g, a, edges); !s.ok()) return s;
   constexpr std::int64_t grain = 1024;
   return detail::parallel_pieces(ctx, a.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto r = begin; r < end; ++r) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "engine/trail_program.hpp"
 #include "quipu/graph/make_graph.hpp"
 #include "support/catch.hpp"
 #include "support/problem.hpp"
@@ -13,60 +14,8 @@
 namespace {
 
 using quipu::host_context;
-using node_id = std::int32_t;
-
-/// A user's program whose result shows every edge, its order and its position: each edge is the map
-/// t -> 31 t + v modulo 2^64, a row the composition of its edges' maps applied to 1. Composition is
-/// associative and exact, and does not commute.
-struct trail_program {
-  template <class Tile>
-  using at = quipu::lane_position<Tile>;
-  template <class Tile>
-  struct state {
-    std::uint64_t factor;
-    std::uint64_t offset[Tile::elements];
-  };
-
-  std::uint64_t* output;  // [rows, features]
-
-  static std::uint64_t value(float x, std::int64_t edge, std::uint32_t position, node_id column) {
-    return static_cast<std::uint64_t>(static_cast<std::int64_t>(x)) +
-           1000003 * static_cast<std::uint64_t>(edge) + 7919 * std::uint64_t{position} +
-           static_cast<std::uint64_t>(column) * 101;
-  }
-
-  template <class Tile>
-  state<Tile> init(const at<Tile>&, const quipu::row_edges<node_id>&) const {
-    state<Tile> s{};
-    s.factor = 1;
-    return s;
-  }
-  template <class Tile, class Batch>
-  void visit(const at<Tile>&, state<Tile>& s, const Batch& batch) const {
-    for (int u = 0; u < Batch::size; ++u) {
-      if (!batch.valid(u)) continue;
-      s.factor *= 31;
-      for (int i = 0; i < Tile::elements; ++i) {
-        s.offset[i] = 31 * s.offset[i] + value(batch.rows[u].value(i), batch.edge(u),
-                                               batch.position(u), batch.columns[u]);
-      }
-    }
-  }
-  template <class Tile>
-  void merge(const at<Tile>&, state<Tile>& s, const state<Tile>& next) const {
-    for (int i = 0; i < Tile::elements; ++i) {
-      s.offset[i] = next.factor * s.offset[i] + next.offset[i];
-    }
-    s.factor *= next.factor;
-  }
-  template <class Tile>
-  void finish(const at<Tile>& at, const quipu::row_edges<node_id>& row,
-              const state<Tile>& s) const {
-    for (int i = 0; i < Tile::elements; ++i) {
-      output[row.row * at.features + at.feature(0) + i] += s.factor + s.offset[i];
-    }
-  }
-};
+using test::node_id;
+using test::trail_program;
 
 /// Counts the edges of each row by slices; fails where asked to.
 struct counting_program {

@@ -28,19 +28,19 @@ struct winner {
   }
 };
 
+/// The state of one element, or of the edges that follow, behind `first`.
+template <extremum E>
+winner merge(const winner& first, const winner& next) {
+  return quipu::replaces<E>(next.best, first.best) ? next : first;
+}
+
 template <extremum E>
 winner fold(const std::vector<float>& values, std::size_t begin, std::size_t end) {
   winner w{quipu::worst<E, float>(), no_edge};
   for (auto k = begin; k < end; ++k) {
-    quipu::fold_extremum<E>(w.best, w.position, values[k], static_cast<std::uint32_t>(k));
+    w = merge<E>(w, {values[k], static_cast<std::uint32_t>(k)});
   }
   return w;
-}
-
-template <extremum E>
-winner merge(winner first, const winner& next) {
-  quipu::fold_extremum<E>(first.best, first.position, next.best, next.position);
-  return first;
 }
 
 /// The first NaN, else the first of the best.

@@ -72,14 +72,19 @@ TEST_CASE("device aggregate gives the same bits in 20 runs") {
   const test::stored_graph<std::int32_t, std::int32_t> graph(g);
   const test::stored_matrix<float> x(test::random_matrix(62, g.columns, 64));
   const test::stored_matrix<float> dy(test::random_matrix(63, g.rows, 64));
+  using quipu::backward_method;
   for (const auto op : test::all_reductions) {
-    const auto first = device_runner{}(graph, x, dy, op, {}, {});
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      const auto mode = repeat % 2 == 0 ? run_mode::second_stream : run_mode::captured;
-      const auto next = device_runner{mode}(graph, x, dy, op, {}, {});
-      REQUIRE(first.output.data == next.output.data);
-      REQUIRE(first.grad_input.data == next.grad_input.data);
-      REQUIRE(first.edges == next.edges);
+    for (const auto method : {backward_method::gather, backward_method::scatter}) {
+      const auto run = [&](run_mode mode) {
+        return device_runner{mode, quipu::determinism::run_to_run, method}(graph, x, dy, op, {}, {});
+      };
+      const auto first = run(run_mode::eager);
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        const auto next = run(repeat % 2 == 0 ? run_mode::second_stream : run_mode::captured);
+        REQUIRE(first.output.data == next.output.data);
+        REQUIRE(first.grad_input.data == next.grad_input.data);
+        REQUIRE(first.edges == next.edges);
+      }
     }
   }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quipu/reduce/aggregate.hpp"
 
+#include <algorithm>
+#include <random>
+
 #include "reduce/checks.hpp"
 #include "reduce/public_cases.hpp"
 
@@ -34,5 +37,24 @@ TEST_CASE("host aggregate gives the same bits whatever the threads") {
       REQUIRE(one.grad_input.data == many.grad_input.data);
       REQUIRE(one.edges == many.edges);
     }
+  }
+}
+
+TEST_CASE("the value of a maximum does not depend on the order of edges") {
+  std::mt19937_64 random(34);
+  auto g = test::random_graph(35, 120, 90, 12, 400);
+  const test::stored_matrix<float> x(test::random_matrix(36, g.columns, 17));
+  const test::stored_matrix<float> dy(test::random_matrix(37, g.rows, 17));
+  const auto run = [&](quipu::reduce op) {
+    return test::host_runner{2}(test::stored_graph<std::int32_t, std::int32_t>(g), x, dy, op, {},
+                                test::small_slices());
+  };
+  const auto max = run(quipu::reduce::max), min = run(quipu::reduce::min);
+  for (int round = 0; round < 5; ++round) {
+    for (std::int64_t i = 0; i < g.rows; ++i) {
+      std::shuffle(g.indices.begin() + g.offsets[i], g.indices.begin() + g.offsets[i + 1], random);
+    }
+    REQUIRE(run(quipu::reduce::max).output.data == max.output.data);
+    REQUIRE(run(quipu::reduce::min).output.data == min.output.data);
   }
 }

@@ -62,6 +62,23 @@ void require_gaps_untouched(const stored_matrix<T>& m) {
   REQUIRE(touched == 0);
 }
 
+inline double least_magnitude(const oracle::matrix& m) {
+  double least = 0;
+  for (const double v : m.values) {
+    if (v != 0 && (least == 0 || std::fabs(v) < least)) least = std::fabs(v);
+  }
+  return least;
+}
+
+/// The most terms that meet in one sum, forward (a row) or backward (a sender).
+inline double longest_sum(const oracle::graph& g) {
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(g.columns), 0);
+  std::int64_t most = 1;
+  for (const auto j : g.indices) most = std::max(most, ++sent[static_cast<std::size_t>(j)]);
+  for (std::int64_t i = 0; i < g.rows; ++i) most = std::max(most, g.offsets[i + 1] - g.offsets[i]);
+  return static_cast<double>(most);
+}
+
 /// Runs `op` forward and backward and compares everything with the oracle.
 template <class T, class I, class O, class Runner>
 void check_against_oracle(const Runner& runner, const oracle::graph& g, quipu::reduce op,
@@ -72,14 +89,7 @@ void check_against_oracle(const Runner& runner, const oracle::graph& g, quipu::r
   const auto xr = x.rounded();
   const auto dyr = dy.rounded();
   const auto got = runner(stored_graph<I, O>(g), x, dy, op, l, options);
-  double longest = 1;
-  for (std::int64_t i = 0; i < g.rows; ++i) {
-    longest = std::max(longest, static_cast<double>(g.offsets[i + 1] - g.offsets[i]));
-  }
-  oracle::matrix received(g.columns, 1);
-  for (auto j : g.indices) received.at(j, 0) += 1;
-  double most_sent = 1;
-  for (double v : received.values) most_sent = std::max(most_sent, v);
+  const double longest = longest_sum(g);
 
   if (op == quipu::reduce::sum || op == quipu::reduce::mean) {
     const bool mean = op == quipu::reduce::mean;
@@ -96,7 +106,7 @@ void check_against_oracle(const Runner& runner, const oracle::graph& g, quipu::r
     for (double& w : plain.weights) w = std::fabs(w);
     require_sum(got.grad_input, mean ? oracle::mean_backward(g, dyr) : oracle::sum_backward(g, dyr),
                 mean ? oracle::mean_backward(plain, absolute) : oracle::sum_backward(plain, absolute),
-                most_sent, "backward");
+                longest, "backward");
   } else {
     const auto want = oracle::extremum(g, xr, op == quipu::reduce::max ? 1 : -1);
     require_equal(got.output, want.value, "forward");
@@ -104,10 +114,12 @@ void check_against_oracle(const Runner& runner, const oracle::graph& g, quipu::r
     auto absolute = dyr;
     for (double& v : absolute.values) v = std::fabs(v);
     auto magnitude = oracle::extremum_backward(g, want, absolute);
-    // A scatter in fixed point may round each addend to 2^-17 of itself.
-    for (double& v : magnitude.values) v *= 1.0 + 8e-6 / (4 * accumulator_epsilon<T>()) / 64;
-    require_sum(got.grad_input, oracle::extremum_backward(g, want, dyr), magnitude, most_sent,
-                "backward");
+    // A scatter in fixed point rounds an addend to 2^-17 of the least one at most: the same for each.
+    const double addend = least_magnitude(dyr) * std::ldexp(1.0, -17);
+    for (double& v : magnitude.values) {
+      if (v > 0) v += longest * addend / (4 * accumulator_epsilon<T>() * std::sqrt(longest + 1));
+    }
+    require_sum(got.grad_input, oracle::extremum_backward(g, want, dyr), magnitude, longest, "backward");
   }
   require_gaps_untouched(got.output);
   require_gaps_untouched(got.grad_input);

@@ -135,6 +135,47 @@ void check_ties(const Runner& runner) {
   }
 }
 
+/// The first NaN wins wherever it lies: in any slice of a split row, in a row too long for a byte, and
+/// with its payload.
+template <class T, class Runner>
+void check_first_nan(const Runner& runner) {
+  oracle::graph g;
+  g.rows = 2;
+  g.columns = 400;
+  for (std::int64_t k = 0; k < 400; ++k) g.indices.push_back(k);
+  g.offsets = {0, 100, 400};
+  stored_matrix<T> x(random_matrix(44, 400, 3));
+  const auto payload = [&](std::int64_t row, std::int64_t feature) {
+    T& v = x.at(row, feature);
+    v = to_element<T>(NAN);
+    std::uint8_t low;
+    std::memcpy(&low, &v, 1);
+    low ^= static_cast<std::uint8_t>(1 + row % 7);  // mantissa bits
+    std::memcpy(&v, &low, 1);
+  };
+  for (const std::int64_t row : {70, 71, 99, 330, 399}) payload(row, 0);
+  payload(399, 1);
+  payload(100, 2);
+  const stored_matrix<T> dy(oracle::matrix(2, 3, 1.0));
+  for (const auto op : {quipu::reduce::max, quipu::reduce::min}) {
+    for (const std::int32_t slice : {0, 1, 7, 64}) {
+      const auto out = runner(stored_graph<std::int32_t, std::int32_t>(g), x, dy, op, {}, small_slices(slice));
+      const auto want = oracle::extremum(g, x.rounded(), op == quipu::reduce::max ? 1 : -1);
+      REQUIRE(out.edges == want.edge);
+      REQUIRE(out.edges[0] == 70);
+      REQUIRE(out.edges[3] == 330);
+      REQUIRE(out.edges[4] == 399);
+      REQUIRE(out.edges[5] == 100);
+      for (std::int64_t i = 0; i < 2; ++i) {
+        for (std::int64_t f = 0; f < 3; ++f) {
+          const T winner = x.at(g.indices[want.edge[i * 3 + f]], f), got = out.output.at(i, f);
+          REQUIRE(std::memcmp(&winner, &got, sizeof(T)) == 0);
+        }
+      }
+    }
+  }
+}
+
 template <class Runner>
 void check_special_values(const Runner& runner) {
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -148,6 +189,9 @@ void check_special_values(const Runner& runner) {
       REQUIRE(out.edges == positions{1, 3, op == quipu::reduce::max ? 5 : 6});
     }
   }
+  check_first_nan<float>(runner);
+  check_first_nan<quipu::float16>(runner);
+  check_first_nan<quipu::bfloat16>(runner);
   {  // K14: rows of nothing but infinities
     const small_case c{{0, 3, 5, 6}, {0, 1, 2, 3, 3, 4}, 5, {{-inf}, {-inf}, {-inf}, {inf}, {-inf}}};
     for (const auto op : {quipu::reduce::max, quipu::reduce::min}) {

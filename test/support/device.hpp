@@ -80,6 +80,7 @@ class guarded_workspace {
         memory_(quipu::check(quipu::make_device_buffer<unsigned char>(
             ctx, static_cast<std::int64_t>(bytes + guard)))) {
     (void)cudaMemset(memory_.data(), 0xa5, bytes + guard);
+    (void)cudaDeviceSynchronize();  // the tests' streams do not wait for the default one
   }
   quipu::workspace get() { return {bytes_ == 0 ? nullptr : memory_.data(), bytes_}; }
   bool intact() const {

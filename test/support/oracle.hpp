@@ -129,7 +129,11 @@ inline matrix squares_backward(const graph& g, const matrix& x, const matrix& dy
   graph plain = g;
   plain.weights.clear();
   matrix dx = sum_backward(plain, dy);
-  for (std::size_t k = 0; k < dx.values.size(); ++k) dx.values[k] *= 2.0 * x.values[k];
+  std::vector<bool> sends(static_cast<std::size_t>(g.columns), false);
+  for (const auto j : g.indices) sends[static_cast<std::size_t>(j)] = true;
+  for (std::int64_t j = 0; j < g.columns; ++j)
+    for (std::int64_t f = 0; f < dx.width; ++f)
+      dx.at(j, f) = sends[static_cast<std::size_t>(j)] ? dx.at(j, f) * 2.0 * x.at(j, f) : 0.0;
   return dx;
 }
 

@@ -44,6 +44,10 @@ struct host_context {
 /// streams. Errors: invalid_argument, no_device, cuda_error.
 result<context> make_context(cudaStream_t stream, std::int32_t device = -1);
 
+/// Refuses null and the legacy default stream: they wait for all other streams.
+status check_stream(cudaStream_t stream) noexcept;
+inline status check_stream(const context& ctx) noexcept { return check_stream(ctx.stream); }
+
 /// Waits for all work on the context's stream.
 status synchronize(const context&);
 

@@ -100,6 +100,7 @@ template <int Unroll, class Program, class Rows, class I>
 status host_traverse(const host_context& ctx, const Program& program, const Rows& rows,
                      const schedule_view<I>& schedule, const I* indices, std::int64_t features) {
   static_assert(row_program<Program, tile<1, 1, 32>, I>, "see engine/program.hpp");
+  static_assert(!requires(const Program p) { p.enabled(); }, "the host has nothing to switch it off");
   const auto splits = schedule.split_row_count;
   const auto whole = schedule.slice_count - schedule.split_slice_count;
   // A split row is a piece of its own; the others go in pieces of this many.

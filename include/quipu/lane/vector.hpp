@@ -65,7 +65,6 @@ struct fragment {
   using element_type = T;
   raw_vector<T, Tile::width> vectors[Tile::vectors];
 
-  QUIPU_HD T raw(int i) const { return vectors[i / Tile::width].data[i % Tile::width]; }
   QUIPU_HD accumulator<T> value(int i) const {
     if constexpr (std::is_same_v<T, bfloat16> && Tile::width % 2 == 0) {
       // Two to a word: one shift or one mask each, where element by element it takes two steps.
@@ -77,7 +76,7 @@ struct fragment {
       memcpy(&x, &bits, sizeof x);
       return x;
     } else {
-      return widen(raw(i));
+      return widen(vectors[i / Tile::width].data[i % Tile::width]);
     }
   }
 };

@@ -59,7 +59,7 @@ struct device_run {
       const auto bytes = (d.csr.rows + d.csr.columns) * features * static_cast<std::int64_t>(sizeof(T));
       program.hint = bytes <= ctx.l2_bytes ? store_hint::keep : store_hint::stream;
     }
-    return aligned ? run<width>(program, rows, d) : run<1>(program, rows, d);
+    return aligned && features % width == 0 ? run<width>(program, rows, d) : run<1>(program, rows, d);
   }
 
  private:
@@ -87,10 +87,16 @@ template <class Args, class Body>
 status run_verb(const context& ctx, const Args& args, workspace w, const char* name, Body body) {
   const trace_range range(name);
   const device_guard guard(ctx.device);
-  if (auto s = check_arguments(args, true); !s.ok()) return s;
+  if (auto s = check_stream(ctx); !s.ok()) return s;
+  if (auto s = check_arguments(ctx, args); !s.ok()) return s;
   arena scratch(w);
   (void)body(scratch, true);
   if (auto s = scratch.fits(); !s.ok()) return s;
+  if (auto s = check_device_pointer(w.data, static_cast<std::int64_t>(scratch.bytes()),
+                                    "workspace: not memory of the context's device", ctx.device);
+      !s.ok()) {
+    return s;
+  }
   scratch = arena(w);
   return body(scratch, false);
 }
@@ -125,6 +131,18 @@ auto body_of(const context& ctx, const aggregate_several_backward_args<T, I, O>&
   };
 }
 
+/// Under run_to_run both ways are laid out and launched; the device lets one of them pass.
+template <class T, class I, class O, class Gather>
+status scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a, const Gather& gather,
+               const device_run<T>& run, arena& scratch, bool count_only) {
+  if (ctx.repeat == determinism::any) return scatter_atomically(ctx, a, scratch, count_only);
+  const auto fixed = carve_fixed_point(scratch, a.graph.columns(), a.grad_input.extent(1));
+  if (!count_only) {
+    if (auto s = scatter_in_fixed_point(ctx, a, fixed); !s.ok()) return s;
+  }
+  return run(gated_program<Gather>{gather, fixed.fits}, no_rows{}, a.graph.reverse);
+}
+
 template <class T, class I, class O>
 auto body_of(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
   return [&ctx, &a](arena& scratch, bool count_only) -> status {
@@ -133,18 +151,11 @@ auto body_of(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
     const device_run<T> run{ctx, features, aligned, scratch, count_only};
     if (a.op == reduce::sum || a.op == reduce::mean) return select_sum_backward(a, run);
     const auto gather = make_winner_backward(a);
-    // The scatter adds in fp32 or in fixed point made for fp32.
-    if (std::is_same_v<T, double> || !prefers_scatter(ctx, a)) {
-      return run(gather, no_rows{}, a.graph.reverse);
+    // The scatter adds in fp32, or in fixed point made for fp32: nothing for fp64.
+    if constexpr (!std::is_same_v<T, double>) {
+      if (prefers_scatter(ctx, a)) return scatter(ctx, a, gather, run, scratch, count_only);
     }
-    if (ctx.repeat == determinism::any) return scatter_atomically(ctx, a, scratch, count_only);
-    // Both are laid out and launched; the device lets one of them pass.
-    const auto fixed = carve_fixed_point(scratch, a.graph.columns(), features);
-    const gated_program<winner_backward_program<T, I, O>> remedy{gather, &fixed.range->fits};
-    if (!count_only) {
-      if (auto s = scatter_in_fixed_point(ctx, a, fixed); !s.ok()) return s;
-    }
-    return run(remedy, no_rows{}, a.graph.reverse);
+    return run(gather, no_rows{}, a.graph.reverse);
   };
 }
 
@@ -201,8 +212,10 @@ std::size_t workspace_bytes(const context& ctx,
 template <class I, class O>
 status expand_argument(const context& ctx, const graph_view<I, O>& g, const argument_view& a,
                        matrix_view<std::int64_t> edges) {
+  const detail::trace_range range("expand_argument");
   const device_guard guard(ctx.device);
-  if (auto s = detail::check_expand(g, a, edges, true); !s.ok()) return s;
+  if (auto s = check_stream(ctx); !s.ok()) return s;
+  if (auto s = detail::check_expand(ctx, g, a, edges); !s.ok()) return s;
   const auto count = a.rows * a.features;
   if (count == 0) return success();
   return detail::launch(ctx, detail::expand_argument_kernel<I, O>,

@@ -187,7 +187,7 @@ struct several_backward_program {
 
   template <class Tile>
   QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
-    if (squares.data != nullptr) {
+    if (squares.data != nullptr && row.degree > 0) {
       const auto x = input.row(at, row.row);
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) s.sum[i] += A{2} * x.value(i) * s.squares[i];

@@ -161,9 +161,8 @@ struct extremum_state {
   QUIPU_HD void append(const extremum_state& next) {
     QUIPU_UNROLL
     for (int i = 0; i < Elements; ++i) {
-      const bool take = replaces<E>(next.best[i], best[i]);
-      best[i] = take ? next.best[i] : best[i];
-      if constexpr (keeps_positions) position[i] = take ? next.position[i] : position[i];
+      const int p = keeps_positions ? i : 0;
+      fold_extremum<E>(best[i], position[p], next.best[i], next.position[p]);
     }
   }
 

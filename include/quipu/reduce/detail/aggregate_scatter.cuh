@@ -22,7 +22,8 @@ struct gradient_range {
 struct fixed_point {
   unsigned long long* sums = nullptr;  // [columns * features], two's complement
   gradient_range* range = nullptr;
-  std::size_t bytes = 0;  // both, from `sums` on
+  const std::uint32_t* fits = nullptr;  // range->fits
+  std::size_t bytes = 0;                // sums and range, from `sums` on
 };
 
 inline fixed_point carve_fixed_point(arena& scratch, std::int64_t columns, std::int64_t features) {
@@ -31,7 +32,10 @@ inline fixed_point carve_fixed_point(arena& scratch, std::int64_t columns, std::
   const auto count = columns * features;
   fixed_point f;
   f.sums = scratch.take<unsigned long long>(count + tail);
-  if (f.sums != nullptr) f.range = reinterpret_cast<gradient_range*>(f.sums + count);
+  if (f.sums != nullptr) {
+    f.range = reinterpret_cast<gradient_range*>(f.sums + count);
+    f.fits = &f.range->fits;
+  }
   f.bytes = static_cast<std::size_t>(count + tail) * word;
   return f;
 }
@@ -48,24 +52,25 @@ __device__ inline std::int64_t scatter_row() {
 
 /// 2^62 bounds the sum; at most `most_addends` of them meet, each below 2^(exponent of max + 1).
 __device__ inline void decide(gradient_range& r, int addend_bits) {
-  if (r.largest == 0) {  // nothing but zeros
-    r.shift = 0;
-    r.fits = r.not_finite == 0;
-    return;
-  }
+  r.shift = 0;
+  r.fits = r.not_finite == 0;
+  if (r.not_finite != 0 || r.largest == 0) return;  // no scale at all, or nothing but zeros
   const int top = ilogbf(__uint_as_float(r.largest)) + 1;
   const int bottom = ilogbf(__uint_as_float(~r.smallest_flipped));
   r.shift = 62 - addend_bits - top;
-  r.fits = r.not_finite == 0 && bottom + r.shift >= 16;
+  r.fits = bottom + r.shift >= 16;
 }
 
-template <class T>
-__global__ void range_kernel(const T* gradient, std::int64_t row_stride, std::int64_t rows,
-                             std::int64_t features, int addend_bits, gradient_range* range) {
+/// Rows without edges send no gradient, so theirs does not count.
+template <class T, class O>
+__global__ void range_kernel(const T* gradient, std::int64_t row_stride, const O* offsets,
+                             std::int64_t rows, std::int64_t features, int addend_bits,
+                             gradient_range* range) {
   std::uint32_t largest = 0, smallest_flipped = 0;
   bool not_finite = false;
   const std::int64_t rows_at_once = static_cast<std::int64_t>(gridDim.x) * scatter_rows;
   for (auto row = scatter_row(); row < rows; row += rows_at_once) {
+    if (offsets[row] == offsets[row + 1]) continue;
     for (std::int64_t f = threadIdx.x % 32; f < features; f += 32) {
       const float g = fabsf(widen(gradient[row * row_stride + f]));
       const std::uint32_t bits = __float_as_uint(g);
@@ -117,12 +122,6 @@ struct fixed_target {
   }
 };
 
-/// Ids that a warp may copy to shared memory: 32 lanes that look up 32 places of a long list meet in
-/// far fewer banks than cache lines. Short lists lie in few lines anyway.
-template <class I>
-inline constexpr int staged_ids = 4096 / static_cast<int>(sizeof(I));
-constexpr int unstaged_ids = 64;
-
 /// A warp a receiving row: each winner adds its gradient to its sender. Lanes own neighbouring
 /// features, so that neighbours with one winner share a sector; four features a lane are in flight.
 template <class T, class I, class O, class Target>
@@ -130,7 +129,6 @@ __global__ void __launch_bounds__(scatter_threads)
     scatter_kernel(const T* gradient, std::int64_t row_stride, const argument_view argument,
                    const O* offsets, const I* indices, Target target) {
   constexpr int unroll = 4;
-  __shared__ I staged[scatter_rows][staged_ids<I>];
   const auto row = scatter_row();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (row >= argument.rows || !target.open()) return;
@@ -138,12 +136,6 @@ __global__ void __launch_bounds__(scatter_threads)
   const std::int64_t degree = offsets[row + 1] - begin;
   if (degree == 0) return;
   const I* ids = indices + begin;
-  if (degree > unstaged_ids && degree <= staged_ids<I>) {
-    I* copy = staged[threadIdx.x / 32];
-    for (std::int64_t k = lane; k < degree; k += 32) copy[k] = ids[k];
-    __syncwarp();
-    ids = copy;
-  }
   const auto features = argument.features;
   const bool wide = degree > wide_rows_view::longest_narrow;
   const std::uint8_t* low = argument.low + row * features;
@@ -202,7 +194,7 @@ status clear_rows(const context& ctx, T* data, std::int64_t row_stride, std::int
                   std::int64_t features) {
   const auto row_bytes = static_cast<std::size_t>(features) * sizeof(T);
   const auto count = static_cast<std::size_t>(rows);
-  return from_cuda(row_stride == features
+  return from_cuda(row_stride == features || rows <= 1
                        ? cudaMemsetAsync(data, 0, row_bytes * count, ctx.stream)
                        : cudaMemset2DAsync(data, static_cast<std::size_t>(row_stride) * sizeof(T), 0,
                                            row_bytes, count, ctx.stream),
@@ -250,9 +242,9 @@ status scatter_in_fixed_point(const context& ctx, const aggregate_backward_args<
   if (!s.ok() || a.graph.rows() == 0) return s;
   const std::int64_t row_blocks = (a.graph.rows() + scatter_rows - 1) / scatter_rows;
   const std::int64_t range_blocks = std::min<std::int64_t>(row_blocks, 4 * ctx.multiprocessors);
-  s = launch(ctx, range_kernel<T>, dim3(static_cast<unsigned>(range_blocks)), scatter_threads, false,
-             a.grad_output.data_handle(), a.grad_output.stride(0), a.graph.rows(), features,
-             addend_bits, fixed.range);
+  s = launch(ctx, range_kernel<T, O>, dim3(static_cast<unsigned>(range_blocks)), scatter_threads,
+             false, a.grad_output.data_handle(), a.grad_output.stride(0),
+             a.graph.forward.csr.offsets, a.graph.rows(), features, addend_bits, fixed.range);
   if (s.ok()) s = launch_scatter(ctx, a, fixed_target{fixed.sums, features, fixed.range});
   if (!s.ok()) return s;
   return launch(ctx, from_fixed_kernel<T>, scatter_grid(columns), scatter_threads, false,

@@ -13,7 +13,8 @@ namespace quipu::detail {
 /// Collects O(1) checks; the first failure stays.
 class argument_check {
  public:
-  explicit argument_check(bool on_device) : on_device_(on_device) {}
+  argument_check(const context& ctx) : on_device_(true), device_(ctx.device) {}
+  argument_check(const host_context&) {}
 
   const status& outcome() const { return outcome_; }
 
@@ -26,7 +27,7 @@ class argument_check {
   void pointer(const void* data, std::int64_t count, const char* what) {
     if (!outcome_.ok()) return;
     if (on_device_) {
-      outcome_ = check_device_pointer(data, count, what);
+      outcome_ = check_device_pointer(data, count, what, device_);
     } else {
       that(data != nullptr || count == 0, what);
     }
@@ -65,7 +66,8 @@ class argument_check {
   }
 
  private:
-  bool on_device_;
+  bool on_device_ = false;
+  std::int32_t device_ = -1;
   status outcome_ = success();
 };
 
@@ -74,23 +76,50 @@ bool given(const matrix_view<T>& m) {
   return m.data_handle() != nullptr;
 }
 
-/// True if two arrays share a byte; outputs may overlap no input.
-template <class A, class B>
-bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
-  const auto span = [](const auto& m) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(m.data_handle());
-    const std::int64_t elements =
-        m.extent(0) == 0 || m.extent(1) == 0 ? 0 : (m.extent(0) - 1) * m.stride(0) + m.extent(1);
-    return std::pair{begin, begin + static_cast<std::uintptr_t>(elements) * sizeof(*m.data_handle())};
-  };
-  const auto x = span(a);
-  const auto y = span(b);
-  return x.first < y.second && y.first < x.second;
+/// Bytes from the first element to behind the last.
+struct byte_range {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool meets(const byte_range& o) const { return begin < o.end && o.begin < end; }
+};
+template <class T>
+byte_range range_of(const T* data, std::int64_t count) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  return {begin, data == nullptr ? begin : begin + static_cast<std::uintptr_t>(count) * sizeof(T)};
+}
+template <class T>
+byte_range range_of(const matrix_view<T>& m) {
+  const bool none = m.extent(0) == 0 || m.extent(1) == 0;
+  return range_of(m.data_handle(), none ? 0 : (m.extent(0) - 1) * m.stride(0) + m.extent(1));
 }
 
-template <class T, class I, class O>
-status check_arguments(const aggregate_args<T, I, O>& a, bool on_device) {
-  argument_check c(on_device);
+/// True if two matrices share an element; outputs may share none with anything. Column blocks of one
+/// wide matrix lie side by side: their address ranges meet, their elements do not.
+template <class A, class B>
+bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
+  const auto x = range_of(a);
+  const auto y = range_of(b);
+  if (!x.meets(y)) return false;
+  const auto row = static_cast<std::uintptr_t>(a.stride(0)) * sizeof(A);
+  if (a.stride(0) != b.stride(0) || sizeof(A) != sizeof(B) || row == 0) return true;
+  const auto shift = (y.begin - x.begin) % row;  // of b's first column behind a's, round the row
+  return shift < static_cast<std::uintptr_t>(a.extent(1)) * sizeof(A) ||
+         shift + static_cast<std::uintptr_t>(b.extent(1)) * sizeof(B) > row;
+}
+
+/// True if stored winners share a byte with a range.
+inline bool overlap(const argument_view& a, const byte_range& other) {
+  return range_of(a.low, a.rows * a.features).meets(other) ||
+         range_of(a.wide, a.wide_rows * a.features).meets(other);
+}
+inline bool overlap(const argument_view& a, const argument_view& b) {
+  return overlap(a, range_of(b.low, b.rows * b.features)) ||
+         overlap(a, range_of(b.wide, b.wide_rows * b.features));
+}
+
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const aggregate_args<T, I, O>& a) {
+  argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.output.extent(1);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
@@ -105,13 +134,15 @@ status check_arguments(const aggregate_args<T, I, O>& a, bool on_device) {
     c.that(extremum, "argument: only min and max have one");
     c.argument(a.argument, g, features, "argument: not where the context works",
                "argument: made for another graph or width");
+    c.that(!overlap(a.argument, range_of(a.input)) && !overlap(a.argument, range_of(a.output)),
+           "argument: overlaps the input or the output");
   }
   return c.outcome();
 }
 
-template <class T, class I, class O>
-status check_arguments(const aggregate_backward_args<T, I, O>& a, bool on_device) {
-  argument_check c(on_device);
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O>& a) {
+  argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
   c.that(g.has_reverse() || g.columns() == 0, "graph: made without its reverse, which backward needs");
@@ -128,6 +159,7 @@ status check_arguments(const aggregate_backward_args<T, I, O>& a, bool on_device
     if (!a.argument.empty()) {
       c.argument(a.argument, g, features, "argument: not where the context works",
                  "argument: made for another graph or width");
+      c.that(!overlap(a.argument, range_of(a.grad_input)), "grad_input: overlaps the argument");
     }
   }
   return c.outcome();
@@ -145,10 +177,10 @@ QUIPU_HD std::int64_t edge_of(const argument_view& a, const O* offsets, std::int
   return offsets[row] + position;
 }
 
-template <class I, class O>
-status check_expand(const graph_view<I, O>& g, const argument_view& a,
-                    const matrix_view<std::int64_t>& edges, bool on_device) {
-  argument_check c(on_device);
+template <class Context, class I, class O>
+status check_expand(const Context& ctx, const graph_view<I, O>& g, const argument_view& a,
+                    const matrix_view<std::int64_t>& edges) {
+  argument_check c(ctx);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
   c.argument(a, g, a.features, "argument: null, or not where the context works",
              "argument: made for another graph");
@@ -165,9 +197,9 @@ void check_optional(argument_check& c, const matrix_view<T>& m, std::int64_t row
   if (given(m)) c.matrix(m, rows, features, what, what, what, what);
 }
 
-template <class T, class I, class O>
-status check_arguments(const aggregate_several_args<T, I, O>& a, bool on_device) {
-  argument_check c(on_device);
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const aggregate_several_args<T, I, O>& a) {
+  argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.input.extent(1);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
@@ -190,12 +222,17 @@ status check_arguments(const aggregate_several_args<T, I, O>& a, bool on_device)
   };
   winners(a.min_argument, "min_argument: shape, width or memory");
   winners(a.max_argument, "max_argument: shape, width or memory");
+  c.that(!overlap(a.min_argument, a.max_argument), "max_argument: overlaps min_argument");
+  for (const auto* w : {&a.min_argument, &a.max_argument}) {
+    c.that(!overlap(*w, range_of(a.input)), "argument: overlaps the input");
+    for (const auto* m : outputs) c.that(!overlap(*w, range_of(*m)), "argument: overlaps an output");
+  }
   return c.outcome();
 }
 
-template <class T, class I, class O>
-status check_arguments(const aggregate_several_backward_args<T, I, O>& a, bool on_device) {
-  argument_check c(on_device);
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const aggregate_several_backward_args<T, I, O>& a) {
+  argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
   c.that(g.has_reverse() || g.columns() == 0, "graph: made without its reverse, which backward needs");
