@@ -37,7 +37,8 @@ target_compile_options(
             "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>")
 
 if(QUIPU_SANITIZE)
-  set(sanitizers "-fsanitize=address,undefined;-fno-sanitize-recover=undefined")
+  # One by one: a comma would end an argument of HOST_LINK.
+  set(sanitizers "-fsanitize=address;-fsanitize=undefined;-fno-sanitize-recover=undefined")
   target_compile_options(quipu_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
   target_link_options(quipu_warnings INTERFACE "$<HOST_LINK:${sanitizers}>")
 endif()
