@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of making graphs on the device: from an edge list in the order of its senders, reverse graph
-// and both schedules included; and of the synthetic generator.
+// Times of making graphs on the device: from an edge list in the order of its senders, reverse
+// graph and both schedules included; and of the synthetic generator.
 //   quipu_bench_graph --benchmark_out=F --benchmark_out_format=json
 #include <benchmark/benchmark.h>
 
@@ -38,7 +38,9 @@ struct edge_list {
     column = check(to_device(ctx, senders));
     row = check(to_device(ctx, check(to_host(ctx, g.reverse.csr.indices, g.edges()))));
   }
-  coo_view<I> view() const { return {rows, columns, row.size(), row.data(), column.data(), nullptr}; }
+  coo_view<I> view() const {
+    return {rows, columns, row.size(), row.data(), column.data(), nullptr};
+  }
 };
 
 void time_make_graph(benchmark::State& state, const std::string& name, edge_option reverse) {
@@ -50,8 +52,8 @@ void time_make_graph(benchmark::State& state, const std::string& name, edge_opti
   const auto work = [&] { (void)check(make_graph<I, I>(ctx, edges.view(), options)); };
   (void)timer.once(work);
   for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3);
-  state.counters["edges_per_s"] =
-      benchmark::Counter(static_cast<double>(edges.row.size()), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["edges_per_s"] = benchmark::Counter(static_cast<double>(edges.row.size()),
+                                                     benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void time_synthetic(benchmark::State& state, const std::string& name) {

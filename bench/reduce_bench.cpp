@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of the reduce family against the yardsticks, on synthetic graphs.
 //   quipu_bench_reduce --benchmark_filter=REGEX --benchmark_out=F --benchmark_out_format=json
-// Names are family/graph/features/element. `cold` runs drive the L2 cache out before each iteration.
+// Names are family/graph/features/element. `cold` runs drive the L2 cache out before each
+// iteration.
 #include <benchmark/benchmark.h>
 #include <cusparse.h>
 
@@ -95,18 +96,20 @@ void measure(benchmark::State& state, stage& s, double gathered_bytes, cache c, 
 }
 
 double row_bytes(const stage& s, std::int64_t features, std::size_t element_bytes) {
-  return static_cast<double>(s.graph.view().edges() * features) * static_cast<double>(element_bytes);
+  return static_cast<double>(s.graph.view().edges() * features) *
+         static_cast<double>(element_bytes);
 }
 
-void time_floor(benchmark::State& state, const std::string& name, int features, cache c, bool reverse) {
+void time_floor(benchmark::State& state, const std::string& name, int features, cache c,
+                bool reverse) {
   auto& s = on_stage(name);
   const auto view = s.graph.view();
   const auto& d = reverse ? view.reverse : view.forward;
   const auto chunks = yardstick::make_chunks(check(to_host(s.ctx, d.csr.offsets, d.csr.rows + 1)));
   const auto on_device = check(to_device(s.ctx, chunks));
   measure(state, s, row_bytes(s, features, 4), c, [&] {
-    yardstick::sum_rows(features, on_device.data(), static_cast<int>(chunks.size()), d.csr.indices, s.x.data(),
-                        s.wide_output.data(), d.csr.rows, s.ctx.stream);
+    yardstick::sum_rows(features, on_device.data(), static_cast<int>(chunks.size()), d.csr.indices,
+                        s.x.data(), s.wide_output.data(), d.csr.rows, s.ctx.stream);
   });
 }
 
@@ -125,7 +128,8 @@ aggregate_args<T, I> forward_args(stage& s, std::int64_t features, quipu::reduce
 }
 
 template <class T>
-void time_forward(benchmark::State& state, const std::string& name, int features, quipu::reduce op, cache c) {
+void time_forward(benchmark::State& state, const std::string& name, int features, quipu::reduce op,
+                  cache c) {
   auto& s = on_stage(name);
   const auto a = forward_args<T>(s, features, op);
   const auto w = s.space(workspace_bytes(s.ctx, a));
@@ -142,7 +146,8 @@ void time_several(benchmark::State& state, const std::string& name, int features
     *targets[k] = make_matrix_view(s.outputs[k].data(), a.graph.rows(), features);
   }
   const auto w = s.space(workspace_bytes(s.ctx, a));
-  measure(state, s, row_bytes(s, features, 4), cache::warm, [&] { check(aggregate_several(s.ctx, a, w)); });
+  measure(state, s, row_bytes(s, features, 4), cache::warm,
+          [&] { check(aggregate_several(s.ctx, a, w)); });
 }
 
 void time_sum_backward(benchmark::State& state, const std::string& name, int features) {
@@ -152,11 +157,12 @@ void time_sum_backward(benchmark::State& state, const std::string& name, int fea
   a.grad_output = make_matrix_view<const float>(s.x.data(), a.graph.rows(), features);
   a.grad_input = make_matrix_view(s.wide_output.data(), a.graph.columns(), features);
   const auto w = s.space(workspace_bytes(s.ctx, a));
-  measure(state, s, row_bytes(s, features, 4), cache::warm, [&] { check(aggregate_backward(s.ctx, a, w)); });
+  measure(state, s, row_bytes(s, features, 4), cache::warm,
+          [&] { check(aggregate_backward(s.ctx, a, w)); });
 }
 
-void time_max_backward(benchmark::State& state, const std::string& name, int features, determinism repeat,
-                       backward_method method) {
+void time_max_backward(benchmark::State& state, const std::string& name, int features,
+                       determinism repeat, backward_method method) {
   auto& s = on_stage(name);
   const auto ctx = s.ctx.with(repeat);
   const auto forward = forward_args<float>(s, features, quipu::reduce::max);
@@ -169,7 +175,8 @@ void time_max_backward(benchmark::State& state, const std::string& name, int fea
   a.op = quipu::reduce::max;
   a.method = method;
   const auto w = s.space(workspace_bytes(ctx, a));
-  measure(state, s, row_bytes(s, features, 4), cache::warm, [&] { check(aggregate_backward(ctx, a, w)); });
+  measure(state, s, row_bytes(s, features, 4), cache::warm,
+          [&] { check(aggregate_backward(ctx, a, w)); });
 }
 
 /// The peers save the winning sender's id; ours is turned into that once, outside the timing.
@@ -179,7 +186,8 @@ void time_plain_scatter(benchmark::State& state, const std::string& name, int fe
   check(aggregate(s.ctx, forward, s.space(workspace_bytes(s.ctx, forward))));
   const auto g = forward.graph;
   auto edges = check(make_device_buffer<std::int64_t>(s.ctx, g.rows() * features));
-  check(expand_argument(s.ctx, g, forward.argument, make_matrix_view(edges.data(), g.rows(), features)));
+  check(expand_argument(s.ctx, g, forward.argument,
+                        make_matrix_view(edges.data(), g.rows(), features)));
   const auto positions = check(to_host(s.ctx, edges));
   const auto columns = check(to_host(s.ctx, g.forward.csr.indices, g.edges()));
   std::vector<std::int32_t> senders(positions.size());
@@ -189,34 +197,41 @@ void time_plain_scatter(benchmark::State& state, const std::string& name, int fe
   edges = {};
   const auto winners = check(to_device(s.ctx, senders));
   measure(state, s, row_bytes(s, features, 4), cache::warm, [&] {
-    yardstick::scatter_add(winners.data(), s.x.data(), s.wide_output.data(), g.rows(), g.columns(), features,
-                           s.ctx.stream);
+    yardstick::scatter_add(winners.data(), s.x.data(), s.wide_output.data(), g.rows(), g.columns(),
+                           features, s.ctx.stream);
   });
 }
 
 /// cuSPARSE with everything cached and preprocessed, the best of its algorithms for rows.
-void time_cusparse(benchmark::State& state, const std::string& name, int features, cusparseSpMMAlg_t algorithm) {
+void time_cusparse(benchmark::State& state, const std::string& name, int features,
+                   cusparseSpMMAlg_t algorithm) {
   auto& s = on_stage(name);
   const auto g = s.graph.view();
-  const auto ones = check(to_device(s.ctx, std::vector<float>(static_cast<std::size_t>(g.edges()), 1.0f)));
+  const auto ones =
+      check(to_device(s.ctx, std::vector<float>(static_cast<std::size_t>(g.edges()), 1.0f)));
   cusparseHandle_t handle = nullptr;
   cusparseSpMatDescr_t a = nullptr;
   cusparseDnMatDescr_t x = nullptr, y = nullptr;
   cusparseCreate(&handle);
   cusparseSetStream(handle, s.ctx.stream);
   cusparseCreateCsr(&a, g.rows(), g.columns(), g.edges(), const_cast<I*>(g.forward.csr.offsets),
-                    const_cast<I*>(g.forward.csr.indices), const_cast<float*>(ones.data()), CUSPARSE_INDEX_32I,
-                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F);
-  cusparseCreateDnMat(&x, g.columns(), features, features, s.x.data(), CUDA_R_32F, CUSPARSE_ORDER_ROW);
-  cusparseCreateDnMat(&y, g.rows(), features, features, s.wide_output.data(), CUDA_R_32F, CUSPARSE_ORDER_ROW);
+                    const_cast<I*>(g.forward.csr.indices), const_cast<float*>(ones.data()),
+                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F);
+  cusparseCreateDnMat(&x, g.columns(), features, features, s.x.data(), CUDA_R_32F,
+                      CUSPARSE_ORDER_ROW);
+  cusparseCreateDnMat(&y, g.rows(), features, features, s.wide_output.data(), CUDA_R_32F,
+                      CUSPARSE_ORDER_ROW);
   const float one = 1.0f, zero = 0.0f;
   const auto plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
   std::size_t bytes = 0;
-  cusparseSpMM_bufferSize(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, &bytes);
+  cusparseSpMM_bufferSize(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm,
+                          &bytes);
   const auto w = s.space(bytes + 256);
-  cusparseSpMM_preprocess(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data);
+  cusparseSpMM_preprocess(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm,
+                          w.data);
   measure(state, s, row_bytes(s, features, 4), cache::warm, [&] {
-    const auto outcome = cusparseSpMM(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data);
+    const auto outcome =
+        cusparseSpMM(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data);
     if (outcome != CUSPARSE_STATUS_SUCCESS) state.SkipWithError("cusparseSpMM failed");
   });
   cusparseDestroyDnMat(x);
@@ -262,10 +277,11 @@ void add_graph(const std::string& g, bool every_width) {
     const std::string tail = "/" + g + "/" + std::to_string(f);
     add("floor" + tail, n, time_floor, g, f, cache::warm, false);
     add("sum" + tail + "/f32", n, time_forward<float>, g, f, quipu::reduce::sum, cache::warm);
-    for (const auto& [label, algorithm] : {std::pair{"default", CUSPARSE_SPMM_ALG_DEFAULT},
-                                           std::pair{"csr2", CUSPARSE_SPMM_CSR_ALG2},
-                                           std::pair{"csr3", CUSPARSE_SPMM_CSR_ALG3}}) {
-      if (every_width) add(std::string("cusparse_") + label + tail, 5, time_cusparse, g, f, algorithm);
+    for (const auto& [label, algorithm] :
+         {std::pair{"default", CUSPARSE_SPMM_ALG_DEFAULT},
+          std::pair{"csr2", CUSPARSE_SPMM_CSR_ALG2}, std::pair{"csr3", CUSPARSE_SPMM_CSR_ALG3}}) {
+      if (every_width)
+        add(std::string("cusparse_") + label + tail, 5, time_cusparse, g, f, algorithm);
     }
   }
   const std::string tail = "/" + g + "/128";
@@ -280,8 +296,10 @@ void add_graph(const std::string& g, bool every_width) {
   add("sum_backward" + tail + "/f32", n, time_sum_backward, g, 128);
   add("plain_scatter" + tail, n, time_plain_scatter, g, 128);
   const auto automatic = backward_method::automatic;
-  add("max_backward_any" + tail + "/f32", n, time_max_backward, g, 128, determinism::any, automatic);
-  add("max_backward" + tail + "/f32", n, time_max_backward, g, 128, determinism::run_to_run, automatic);
+  add("max_backward_any" + tail + "/f32", n, time_max_backward, g, 128, determinism::any,
+      automatic);
+  add("max_backward" + tail + "/f32", n, time_max_backward, g, 128, determinism::run_to_run,
+      automatic);
   add("max_backward_gather" + tail + "/f32", 5, time_max_backward, g, 128, determinism::run_to_run,
       backward_method::gather);
   add("max_backward_scatter" + tail + "/f32", 5, time_max_backward, g, 128, determinism::run_to_run,
@@ -291,18 +309,23 @@ void add_graph(const std::string& g, bool every_width) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const char* g : {"roads_like", "arxiv_like", "reviews_like", "tolokers_like", "hm_like", "avazu_like",
-                        "twitch_like", "web_like", "reddit_like", "products_like", "web-fraud"}) {
+  for (const char* g :
+       {"roads_like", "arxiv_like", "reviews_like", "tolokers_like", "hm_like", "avazu_like",
+        "twitch_like", "web_like", "reddit_like", "products_like", "web-fraud"}) {
     add_graph(g, true);
   }
   for (const char* twin : {"avazu-ctr", "hm-categories", "twitch-views", "web-fraud"}) {
     for (const std::string g : {std::string(twin), std::string(twin) + ",flat"}) {
-      add("twin_sum/" + g + "/128/f32", 11, time_forward<float>, g, 128, quipu::reduce::sum, cache::warm);
-      add("twin_max/" + g + "/128/f32", 11, time_forward<float>, g, 128, quipu::reduce::max, cache::warm);
+      add("twin_sum/" + g + "/128/f32", 11, time_forward<float>, g, 128, quipu::reduce::sum,
+          cache::warm);
+      add("twin_max/" + g + "/128/f32", 11, time_forward<float>, g, 128, quipu::reduce::max,
+          cache::warm);
     }
   }
-  for (const auto& [label, op] : {std::pair{"sum", quipu::reduce::sum}, std::pair{"max", quipu::reduce::max}}) {
-    add(std::string("replay_") + label + "/cora/64/f32", 20, time_replay, std::string("cora"), 64, op);
+  for (const auto& [label, op] :
+       {std::pair{"sum", quipu::reduce::sum}, std::pair{"max", quipu::reduce::max}}) {
+    add(std::string("replay_") + label + "/cora/64/f32", 20, time_replay, std::string("cora"), 64,
+        op);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -49,7 +49,8 @@ class device_timer {
   }
 
   void clear_cache() {
-    if (sweep_.empty()) sweep_ = quipu::check(quipu::make_device_buffer<char>(ctx_, 3 * ctx_.l2_bytes));
+    if (sweep_.empty())
+      sweep_ = quipu::check(quipu::make_device_buffer<char>(ctx_, 3 * ctx_.l2_bytes));
     (void)cudaMemsetAsync(sweep_.data(), 1, sweep_.bytes(), ctx_.stream);
   }
 

@@ -21,8 +21,8 @@ namespace {
 
 /// F features in fp32; each lane holds F / 128 float4, or half a warp an edge when F is 64.
 template <int F, int Unroll>
-__global__ void __launch_bounds__(256) row_kernel(const chunk* chunks, int count, const int* indices,
-                                                  const float* x, float* y) {
+__global__ void __launch_bounds__(256)
+    row_kernel(const chunk* chunks, int count, const int* indices, const float* x, float* y) {
   constexpr int lanes = F / 4 < 32 ? F / 4 : 32;
   constexpr int vectors = F / 4 / lanes;
   constexpr int parts = 32 / lanes;
@@ -41,10 +41,10 @@ __global__ void __launch_bounds__(256) row_kernel(const chunk* chunks, int count
       const int edge = k + u * parts;
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
-        row[u][v] = edge < c.end
-                        ? __ldg(reinterpret_cast<const float4*>(x + static_cast<std::int64_t>(indices[edge]) * F) +
-                                lane + v * lanes)
-                        : make_float4(0, 0, 0, 0);
+        row[u][v] = edge < c.end ? __ldg(reinterpret_cast<const float4*>(
+                                             x + static_cast<std::int64_t>(indices[edge]) * F) +
+                                         lane + v * lanes)
+                                 : make_float4(0, 0, 0, 0);
       }
     }
 #pragma unroll
@@ -108,8 +108,8 @@ void hold(double microseconds, cudaStream_t stream) {
   hold_kernel<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(microseconds * 1000));
 }
 
-void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices, const float* x,
-              float* y, std::int64_t rows, cudaStream_t stream) {
+void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices,
+              const float* x, float* y, std::int64_t rows, cudaStream_t stream) {
   (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows * features) * sizeof(float), stream);
   constexpr int unroll = 2;
   if (features == 64) launch_rows<64, unroll>(chunks, count, indices, x, y, stream);
@@ -117,9 +117,10 @@ void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* 
   if (features == 256) launch_rows<256, unroll>(chunks, count, indices, x, y, stream);
 }
 
-void scatter_add(const std::int32_t* winners, const float* gradient, float* result, std::int64_t rows,
-                 std::int64_t columns, int features, cudaStream_t stream) {
-  (void)cudaMemsetAsync(result, 0, static_cast<std::size_t>(columns * features) * sizeof(float), stream);
+void scatter_add(const std::int32_t* winners, const float* gradient, float* result,
+                 std::int64_t rows, std::int64_t columns, int features, cudaStream_t stream) {
+  (void)cudaMemsetAsync(result, 0, static_cast<std::size_t>(columns * features) * sizeof(float),
+                        stream);
   const std::int64_t count = rows * features;
   const auto blocks = static_cast<unsigned>((count + 255) / 256);
   scatter_kernel<<<blocks, 256, 0, stream>>>(winners, gradient, result, count, features);

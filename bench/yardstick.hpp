@@ -24,19 +24,19 @@ constexpr int chunk_edges = 256;
 /// Rows in order; rows above 256 edges as consecutive chunks.
 std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets);
 
-/// The floor: Y[i] = sum of X[j], fp32, `features` 64, 128 or 256 packed. Clears the output, then one
-/// warp a chunk with 16-byte loads, two edges at a time (four of 64 features, half a warp each); the
-/// parts of a cut row meet by float atomics.
-void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices, const float* x,
-              float* y, std::int64_t rows, cudaStream_t stream);
+/// The floor: Y[i] = sum of X[j], fp32, `features` 64, 128 or 256 packed. Clears the output, then
+/// one warp a chunk with 16-byte loads, two edges at a time (four of 64 features, half a warp
+/// each); the parts of a cut row meet by float atomics.
+void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices,
+              const float* x, float* y, std::int64_t rows, cudaStream_t stream);
 
 /// The peers' max backward: clears dX, then one thread an element adds its gradient to the winning
 /// sender, whose id was saved as int32 (-1: none).
-void scatter_add(const std::int32_t* winners, const float* gradient, float* result, std::int64_t rows,
-                 std::int64_t columns, int features, cudaStream_t stream);
+void scatter_add(const std::int32_t* winners, const float* gradient, float* result,
+                 std::int64_t rows, std::int64_t columns, int features, cudaStream_t stream);
 
-/// Keeps the stream busy for a while, so that what is enqueued behind it runs back to back, and what
-/// is timed is the device alone.
+/// Keeps the stream busy for a while, so that what is enqueued behind it runs back to back, and
+/// what is timed is the device alone.
 void hold(double microseconds, cudaStream_t stream);
 
 }  // namespace yardstick

@@ -114,7 +114,7 @@ std::vector<std::string> explain(const graph_view<I, I>& g) {
       fmt::format("ids of {} bits: {}", 8 * sizeof(I),
                   sizeof(I) == 4 ? "nodes and edges stay below 2^31" : "nodes or edges reach 2^31"),
       fmt::format("slices of {} edges: the power of two from 32 to 1024 next below the "
-                  "square root of three times the edges a multiprocessor has",
+                  "square root of twice the edges a multiprocessor has",
                   s.slice_edges),
       fmt::format(
           "{} rows are longer and are cut; they hold {:.1f} % of the edges, and their parts "

@@ -64,15 +64,15 @@ status expand_argument(const host_context& ctx, const graph_view<I, O>& g, const
   });
 }
 
-#define QUIPU_INSTANTIATE_GRAPH(I, O)                                                        \
-  template status expand_argument(const host_context&, const graph_view<I, O>&,              \
+#define QUIPU_INSTANTIATE_GRAPH(I, O)                                           \
+  template status expand_argument(const host_context&, const graph_view<I, O>&, \
                                   const argument_view&, matrix_view<std::int64_t>);
-#define QUIPU_INSTANTIATE(T, I, O)                                                           \
-  template status aggregate(const host_context&, const aggregate_args<T, I, O>&);            \
-  template status aggregate_backward(const host_context&,                                    \
-                                     const aggregate_backward_args<T, I, O>&);               \
+#define QUIPU_INSTANTIATE(T, I, O)                                                                \
+  template status aggregate(const host_context&, const aggregate_args<T, I, O>&);                 \
+  template status aggregate_backward(const host_context&,                                         \
+                                     const aggregate_backward_args<T, I, O>&);                    \
   template status aggregate_several(const host_context&, const aggregate_several_args<T, I, O>&); \
-  template status aggregate_several_backward(const host_context&,                            \
+  template status aggregate_several_backward(const host_context&,                                 \
                                              const aggregate_several_backward_args<T, I, O>&);
 #define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
   QUIPU_INSTANTIATE(float, I, O)         \

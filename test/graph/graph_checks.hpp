@@ -53,7 +53,8 @@ struct built {
 /// Builds on the host.
 struct host_builder {
   template <class O>
-  quipu::result<quipu::graph<std::int32_t, O>> make(const edge_list& e, const quipu::graph_options& o) const {
+  quipu::result<quipu::graph<std::int32_t, O>> make(const edge_list& e,
+                                                    const quipu::graph_options& o) const {
     return quipu::make_graph<std::int32_t, O>(quipu::host_context{1}, e.view(), o);
   }
 };
@@ -61,7 +62,8 @@ struct host_builder {
 /// Builds on the device and brings the graph home.
 struct device_builder {
   template <class O>
-  quipu::result<quipu::graph<std::int32_t, O>> make(const edge_list& e, const quipu::graph_options& o) const {
+  quipu::result<quipu::graph<std::int32_t, O>> make(const edge_list& e,
+                                                    const quipu::graph_options& o) const {
     using namespace quipu;
     const auto ctx = device_context();
     const auto row = check(to_device(ctx, e.row));

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/graph_checks.hpp"
 
-TEST_CASE("device graphs pass the public cases") { test::check_public_graphs(test::device_builder{}); }
+TEST_CASE("device graphs pass the public cases") {
+  test::check_public_graphs(test::device_builder{});
+}
 
-TEST_CASE("device graphs refuse bad edges by position") { test::check_bad_edges(test::device_builder{}); }
+TEST_CASE("device graphs refuse bad edges by position") {
+  test::check_bad_edges(test::device_builder{});
+}
 
 TEST_CASE("device and host build the same graph") {
   using quipu::edge_option;
@@ -13,7 +17,8 @@ TEST_CASE("device and host build the same graph") {
     test::edge_list e{nodes, nodes, {}, {}};
     for (int k = 0; k < 40 * round + 5; ++k) {
       e.row.push_back(static_cast<std::int32_t>(random() % nodes));
-      e.column.push_back(static_cast<std::int32_t>(round % 3 == 0 ? random() % 3 : random() % nodes));
+      e.column.push_back(
+          static_cast<std::int32_t>(round % 3 == 0 ? random() % 3 : random() % nodes));
       if (round % 2 == 1) e.weight.push_back(static_cast<float>(random() % 64));
     }
     quipu::graph_options o;
@@ -23,8 +28,10 @@ TEST_CASE("device and host build the same graph") {
     if (round & 4) o.add_self_loops = edge_option::apply;
     if (round & 8) o.remove_self_loops = edge_option::apply;
     INFO("round " << round);
-    const test::built<std::int64_t> on_host(quipu::check(test::host_builder{}.make<std::int64_t>(e, o)));
-    const test::built<std::int64_t> on_device(quipu::check(test::device_builder{}.make<std::int64_t>(e, o)));
+    const test::built<std::int64_t> on_host(
+        quipu::check(test::host_builder{}.make<std::int64_t>(e, o)));
+    const test::built<std::int64_t> on_device(
+        quipu::check(test::device_builder{}.make<std::int64_t>(e, o)));
     REQUIRE(on_host.offsets == on_device.offsets);
     REQUIRE(on_host.indices == on_device.indices);
     REQUIRE(on_host.weights == on_device.weights);

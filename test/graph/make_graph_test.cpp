@@ -4,13 +4,20 @@
 
 TEST_CASE("host graphs pass the public cases") { test::check_public_graphs(test::host_builder{}); }
 
-TEST_CASE("host graphs refuse bad edges by position") { test::check_bad_edges(test::host_builder{}); }
+TEST_CASE("host graphs refuse bad edges by position") {
+  test::check_bad_edges(test::host_builder{});
+}
 
 TEST_CASE("compressed rows keep their order and are checked") {
   using namespace quipu;
-  const auto make = [](std::vector<std::int32_t> offsets, std::vector<std::int32_t> indices, std::int64_t columns) {
-    const csr_view<std::int32_t> csr{static_cast<std::int64_t>(offsets.size()) - 1, columns,
-                                     static_cast<std::int64_t>(indices.size()), offsets.data(), indices.data(), nullptr};
+  const auto make = [](std::vector<std::int32_t> offsets, std::vector<std::int32_t> indices,
+                       std::int64_t columns) {
+    const csr_view<std::int32_t> csr{static_cast<std::int64_t>(offsets.size()) - 1,
+                                     columns,
+                                     static_cast<std::int64_t>(indices.size()),
+                                     offsets.data(),
+                                     indices.data(),
+                                     nullptr};
     return make_graph<std::int32_t, std::int32_t>(host_context{1}, csr);
   };
   const test::built<std::int32_t> b(check(make({0, 3, 5}, {2, 0, 1, 3, 1}, 4)));  // C29
@@ -34,7 +41,8 @@ TEST_CASE("conversions there and back change nothing") {  // C03
       flipped.weight.push_back(once.weights[once.edge_map[k]]);
     }
   }
-  const test::built<std::int32_t> twice(check(test::host_builder{}.make<std::int32_t>(flipped, {})));
+  const test::built<std::int32_t> twice(
+      check(test::host_builder{}.make<std::int32_t>(flipped, {})));
   REQUIRE(twice.reverse_offsets == once.offsets);
   REQUIRE(twice.reverse_indices == once.indices);
   std::vector<float> back;
@@ -50,8 +58,8 @@ TEST_CASE("schedules hold on every shape and slice length") {
       for (const auto order : {quipu::visit_order::natural, quipu::visit_order::grouped}) {
         quipu::graph_options o;
         o.schedule = {slice, order};
-        const auto made = quipu::check(
-            quipu::make_graph<std::int32_t, std::int32_t>(quipu::host_context{1}, stored.view(), o));
+        const auto made = quipu::check(quipu::make_graph<std::int32_t, std::int32_t>(
+            quipu::host_context{1}, stored.view(), o));
         test::require_schedule(made.view().forward);
         test::require_schedule(made.view().reverse);
       }

@@ -76,7 +76,8 @@ TEST_CASE("device aggregate gives the same bits in 20 runs") {
   for (const auto op : test::all_reductions) {
     for (const auto method : {backward_method::gather, backward_method::scatter}) {
       const auto run = [&](run_mode mode) {
-        return device_runner{mode, quipu::determinism::run_to_run, method}(graph, x, dy, op, {}, {});
+        return device_runner{mode, quipu::determinism::run_to_run, method}(graph, x, dy, op, {},
+                                                                           {});
       };
       const auto first = run(run_mode::eager);
       for (int repeat = 0; repeat < 20; ++repeat) {
@@ -93,8 +94,8 @@ TEST_CASE("many threads share one graph on their own streams") {  // X14
   const auto ctx = test::device_context();
   const auto g = test::random_graph(71, 500, 500, 12, 700);
   const test::stored_graph<std::int32_t, std::int32_t> stored(g);
-  const auto host = quipu::check(
-      quipu::make_graph<std::int32_t, std::int32_t>(quipu::host_context{1}, stored.view(), test::small_slices()));
+  const auto host = quipu::check(quipu::make_graph<std::int32_t, std::int32_t>(
+      quipu::host_context{1}, stored.view(), test::small_slices()));
   const auto graph = quipu::check(quipu::to_device(ctx, host));
   constexpr std::int64_t width = 32;
   constexpr int thread_count = 8;
@@ -102,7 +103,8 @@ TEST_CASE("many threads share one graph on their own streams") {  // X14
   const auto work = [&](int id) {
     const test::own_stream stream;
     const auto mine = ctx.on(stream.get());
-    const test::stored_matrix<float> x(test::random_matrix(100 + id, g.columns, width, test::filling::integers));
+    const test::stored_matrix<float> x(
+        test::random_matrix(100 + id, g.columns, width, test::filling::integers));
     const auto want = oracle::sum(g, x.rounded());
     const auto input = quipu::check(quipu::to_device(mine, x.data));
     auto output = quipu::check(quipu::make_device_buffer<float>(mine, g.rows * width));

@@ -15,8 +15,8 @@ struct bench_setup {
   oracle::graph truth = test::random_graph(81, 40, 50, 5, 60);
   graph<std::int32_t, std::int32_t> device_graph = [&] {
     const test::stored_graph<std::int32_t, std::int32_t> stored(truth);
-    return check(to_device(ctx, check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view(),
-                                                                            test::small_slices()))));
+    return check(to_device(ctx, check(make_graph<std::int32_t, std::int32_t>(
+                                    host_context{1}, stored.view(), test::small_slices()))));
   }();
   std::vector<float> host_input = std::vector<float>(50 * 8, 1.0f);
   buffer<float> x = check(to_device(ctx, host_input));
@@ -83,13 +83,15 @@ TEST_CASE("backward asks for what it needs") {
   graph_options o;
   o.reverse = edge_option::keep;
   const test::stored_graph<std::int32_t, std::int32_t> stored(s.truth);
-  const auto one_way = check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view(), o));
+  const auto one_way =
+      check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view(), o));
   std::vector<float> dy(40 * 8), dx(50 * 8);
   aggregate_backward_args<float, std::int32_t> b;
   b.graph = one_way.view();
   b.grad_output = make_matrix_view<const float>(dy.data(), 40, 8);
   b.grad_input = make_matrix_view(dx.data(), 50, 8);
-  REQUIRE(std::string(aggregate_backward(host_context{1}, b).message).find("reverse") != std::string::npos);
+  REQUIRE(std::string(aggregate_backward(host_context{1}, b).message).find("reverse") !=
+          std::string::npos);
   b.graph = s.device_graph.view();
   b.grad_output = make_matrix_view<const float>(s.y.data(), 40, 8);
   b.grad_input = make_matrix_view(s.x.data(), 50, 8);
@@ -107,7 +109,8 @@ TEST_CASE("workspace of tiny graphs is small") {  // K48
       g.offsets.push_back(k + 1);
     }
     const test::stored_graph<std::int32_t, std::int32_t> stored(g);
-    const auto graph = check(to_device(ctx, check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view()))));
+    const auto graph = check(to_device(
+        ctx, check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view()))));
     auto x = check(to_device(ctx, std::vector<float>(4, 3.0f)));
     auto y = check(make_device_buffer<float>(ctx, 4));
     aggregate_args<float, std::int32_t> a;

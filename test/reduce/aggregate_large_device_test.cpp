@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes beyond 2^31: elements, edges, rows times block size. Each test takes gigabytes of device memory.
+// Sizes beyond 2^31: elements, edges, rows times block size. Each test takes gigabytes of device
+// memory.
 #include "quipu/reduce/aggregate.hpp"
 #include "support/catch.hpp"
 #include "support/device.hpp"
@@ -15,8 +16,8 @@ buffer<T> repeated(const context& ctx, std::int64_t size, const std::vector<T>& 
   auto b = check(make_device_buffer<T>(ctx, size));
   auto filled = std::min<std::int64_t>(size, static_cast<std::int64_t>(pattern.size()));
   const auto copy = [&](T* to, const T* from, std::int64_t count) {
-    check(from_cuda(cudaMemcpyAsync(to, from, sizeof(T) * static_cast<std::size_t>(count), cudaMemcpyDefault,
-                                    ctx.stream),
+    check(from_cuda(cudaMemcpyAsync(to, from, sizeof(T) * static_cast<std::size_t>(count),
+                                    cudaMemcpyDefault, ctx.stream),
                     "fill"));
   };
   copy(b.data(), pattern.data(), filled);
@@ -44,8 +45,8 @@ graph_options forward_only() {
 
 /// Sum (or another reduction) of x over a graph of one edge a row; gives the asked elements.
 template <class T, class I, class O>
-void reduce_into(const context& ctx, const graph_view<I, O>& g, const T* x, T* y, std::int64_t width,
-                 quipu::reduce op, argument_view argument = {}) {
+void reduce_into(const context& ctx, const graph_view<I, O>& g, const T* x, T* y,
+                 std::int64_t width, quipu::reduce op, argument_view argument = {}) {
   aggregate_args<T, I, O> a;
   a.graph = g;
   a.input = make_matrix_view(x, g.columns(), width);
@@ -59,7 +60,8 @@ void reduce_into(const context& ctx, const graph_view<I, O>& g, const T* x, T* y
 }
 
 template <class T>
-std::vector<T> row_of(const context& ctx, const buffer<T>& m, std::int64_t row, std::int64_t width) {
+std::vector<T> row_of(const context& ctx, const buffer<T>& m, std::int64_t row,
+                      std::int64_t width) {
   return check(to_host(ctx, m.data() + row * width, width));
 }
 
@@ -112,7 +114,8 @@ TEST_CASE("more than 2^31 edges in one row", "[slow]") {  // K34
   for (std::int32_t k = 0; k < columns; ++k) pattern[k] = k;
   const auto indices = repeated(ctx, edges, pattern);
   const auto offsets = check(to_device(ctx, std::vector<std::int64_t>{0, edges}));
-  const csr_view<std::int32_t, std::int64_t> csr{1, columns, edges, offsets.data(), indices.data(), nullptr};
+  const csr_view<std::int32_t, std::int64_t> csr{
+      1, columns, edges, offsets.data(), indices.data(), nullptr};
   const auto graph = check(make_graph<std::int32_t, std::int64_t>(ctx, csr, forward_only()));
   const auto x = check(to_device(ctx, std::vector<float>(columns, 1.0f)));
   auto y = check(make_device_buffer<float>(ctx, 1));
@@ -135,7 +138,8 @@ TEST_CASE("2^31 edges need 64-bit offsets, said before anything is read") {  // 
   const coo_view<std::int32_t> edges{10, 10, std::int64_t{1} << 31, nullptr, nullptr, nullptr};
   const coo_view<std::int32_t> nodes{std::int64_t{1} << 31, 10, 5, nullptr, nullptr, nullptr};
   for (const auto& coo : {edges, nodes}) {
-    REQUIRE(make_graph<std::int32_t, std::int32_t>(ctx, coo).error().code == status_code::invalid_argument);
+    REQUIRE(make_graph<std::int32_t, std::int32_t>(ctx, coo).error().code ==
+            status_code::invalid_argument);
     REQUIRE(make_graph<std::int32_t, std::int32_t>(host_context{1}, coo).error().code ==
             status_code::invalid_argument);
   }
@@ -154,7 +158,8 @@ TEST_CASE("more than 2^31 output elements, and more than 2^32 threads' worth of 
     const auto x = check(to_device(ctx, values));
     auto y = check(make_device_buffer<float>(ctx, rows * width));
     reduce_into<float>(ctx, graph.view(), x.data(), y.data(), width, quipu::reduce::sum);
-    for (const std::int64_t row : {std::int64_t{0}, std::int64_t{8388607}, std::int64_t{8388608}, rows - 1}) {
+    for (const std::int64_t row :
+         {std::int64_t{0}, std::int64_t{8388607}, std::int64_t{8388608}, rows - 1}) {
       REQUIRE(row_of(ctx, y, row, width) == std::vector<float>(width, static_cast<float>(row % 7)));
     }
   }

@@ -22,7 +22,9 @@ TEST_CASE("host aggregate keeps to its rows in padded and misaligned views") {
   test::check_layouts<test::host_runner, float, float16>({});
 }
 
-TEST_CASE("host aggregate passes the public cases") { test::check_public_cases(test::host_runner{}); }
+TEST_CASE("host aggregate passes the public cases") {
+  test::check_public_cases(test::host_runner{});
+}
 
 TEST_CASE("host aggregate gives the same bits whatever the threads") {
   const auto g = test::random_graph(31, 900, 800, 20, 5000);

@@ -19,10 +19,12 @@ void require_sum(const stored_matrix<T>& got, const oracle::matrix& want,
   std::string where;
   for (std::int64_t i = 0; i < want.rows; ++i) {
     for (std::int64_t f = 0; f < want.width; ++f) {
-      const double bound = 4.0 * std::sqrt(terms + 1.0) * accumulator_epsilon<T>() * std::fabs(magnitude.at(i, f)) +
-                           1.01 * epsilon<T>() * std::fabs(want.at(i, f)) + 1e-30 +
-                           (std::is_same_v<T, quipu::float16> ? 6e-8 : 0.0);  // fp16 denormals
-      const double error = std::fabs(static_cast<double>(quipu::widen(got.at(i, f))) - want.at(i, f));
+      const double bound =
+          4.0 * std::sqrt(terms + 1.0) * accumulator_epsilon<T>() * std::fabs(magnitude.at(i, f)) +
+          1.01 * epsilon<T>() * std::fabs(want.at(i, f)) + 1e-30 +
+          (std::is_same_v<T, quipu::float16> ? 6e-8 : 0.0);  // fp16 denormals
+      const double error =
+          std::fabs(static_cast<double>(quipu::widen(got.at(i, f))) - want.at(i, f));
       const double ratio = std::isnan(error) ? 1e300 : error / bound;
       if (ratio > worst) {
         worst = ratio;
@@ -37,7 +39,8 @@ void require_sum(const stored_matrix<T>& got, const oracle::matrix& want,
 }
 
 template <class T>
-void require_equal(const stored_matrix<T>& got, const oracle::matrix& want, const std::string& what) {
+void require_equal(const stored_matrix<T>& got, const oracle::matrix& want,
+                   const std::string& what) {
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < want.rows; ++i) {
     for (std::int64_t f = 0; f < want.width; ++f) {
@@ -104,9 +107,10 @@ void check_against_oracle(const Runner& runner, const oracle::graph& g, quipu::r
     for (double& v : absolute.values) v = std::fabs(v);
     auto plain = g;
     for (double& w : plain.weights) w = std::fabs(w);
-    require_sum(got.grad_input, mean ? oracle::mean_backward(g, dyr) : oracle::sum_backward(g, dyr),
-                mean ? oracle::mean_backward(plain, absolute) : oracle::sum_backward(plain, absolute),
-                longest, "backward");
+    require_sum(
+        got.grad_input, mean ? oracle::mean_backward(g, dyr) : oracle::sum_backward(g, dyr),
+        mean ? oracle::mean_backward(plain, absolute) : oracle::sum_backward(plain, absolute),
+        longest, "backward");
   } else {
     const auto want = oracle::extremum(g, xr, op == quipu::reduce::max ? 1 : -1);
     require_equal(got.output, want.value, "forward");
@@ -114,12 +118,14 @@ void check_against_oracle(const Runner& runner, const oracle::graph& g, quipu::r
     auto absolute = dyr;
     for (double& v : absolute.values) v = std::fabs(v);
     auto magnitude = oracle::extremum_backward(g, want, absolute);
-    // A scatter in fixed point rounds an addend to 2^-17 of the least one at most: the same for each.
+    // A scatter in fixed point rounds an addend to 2^-17 of the least one at most: the same for
+    // each.
     const double addend = least_magnitude(dyr) * std::ldexp(1.0, -17);
     for (double& v : magnitude.values) {
       if (v > 0) v += longest * addend / (4 * accumulator_epsilon<T>() * std::sqrt(longest + 1));
     }
-    require_sum(got.grad_input, oracle::extremum_backward(g, want, dyr), magnitude, longest, "backward");
+    require_sum(got.grad_input, oracle::extremum_backward(g, want, dyr), magnitude, longest,
+                "backward");
   }
   require_gaps_untouched(got.output);
   require_gaps_untouched(got.grad_input);
@@ -145,8 +151,9 @@ void check_everything(const Runner& runner) {
 template <class Runner, class... Elements>
 void check_widths(const Runner& runner) {
   const auto g = random_graph(21, 60, 70, 8, 90);
-  for (const std::int64_t width : {1, 2, 3, 4, 5, 7, 8, 14, 16, 17, 24, 31, 33, 48, 64, 65, 100, 127, 128,
-                                   129, 143, 200, 255, 256, 257, 512, 602, 1023, 1024, 1025, 4096}) {
+  for (const std::int64_t width :
+       {1,   2,   3,   4,   5,   7,   8,   14,  16,  17,  24,  31,   33,   48,   64,  65,
+        100, 127, 128, 129, 143, 200, 255, 256, 257, 512, 602, 1023, 1024, 1025, 4096}) {
     INFO("width " << width);
     for (const auto op : {quipu::reduce::sum, quipu::reduce::max}) {
       (check_against_oracle<Elements, std::int32_t, std::int32_t>(runner, g, op, width), ...);

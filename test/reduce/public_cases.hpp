@@ -55,8 +55,11 @@ using positions = std::vector<std::int64_t>;
 template <class Runner>
 void check_empty_rows(const Runner& runner) {
   {  // K01: an empty row gives 0, never the identity of max
-    const small_case c{{0, 0, 1, 2, 3, 4}, {0, 1, 2, 3}, 5,
-                       {{-1, -1.5, -2}, {-2, -2.5, -3}, {-3, -3.5, -4}, {-4, -4.5, -5}, {-5, -5.5, -6}}};
+    const small_case c{
+        {0, 0, 1, 2, 3, 4},
+        {0, 1, 2, 3},
+        5,
+        {{-1, -1.5, -2}, {-2, -2.5, -3}, {-3, -3.5, -4}, {-4, -4.5, -5}, {-5, -5.5, -6}}};
     for (const auto op : all_reductions) {
       const auto out = run_small<float>(runner, c, op);
       REQUIRE(values_of(out.output) ==
@@ -111,8 +114,8 @@ void check_ties(const Runner& runner) {
       g.offsets.push_back(length);
       const oracle::matrix x(length, width, -3.0), dy(1, width, 1.0);
       for (const auto op : {quipu::reduce::max, quipu::reduce::min}) {
-        const auto out = runner(stored_graph<std::int32_t, std::int32_t>(g), stored_matrix<float>(x),
-                                stored_matrix<float>(dy), op, {}, {});
+        const auto out = runner(stored_graph<std::int32_t, std::int32_t>(g),
+                                stored_matrix<float>(x), stored_matrix<float>(dy), op, {}, {});
         REQUIRE(out.edges == positions(static_cast<std::size_t>(width), 0));
       }
     }
@@ -135,8 +138,8 @@ void check_ties(const Runner& runner) {
   }
 }
 
-/// The first NaN wins wherever it lies: in any slice of a split row, in a row too long for a byte, and
-/// with its payload.
+/// The first NaN wins wherever it lies: in any slice of a split row, in a row too long for a byte,
+/// and with its payload.
 template <class T, class Runner>
 void check_first_nan(const Runner& runner) {
   oracle::graph g;
@@ -159,7 +162,8 @@ void check_first_nan(const Runner& runner) {
   const stored_matrix<T> dy(oracle::matrix(2, 3, 1.0));
   for (const auto op : {quipu::reduce::max, quipu::reduce::min}) {
     for (const std::int32_t slice : {0, 1, 7, 64}) {
-      const auto out = runner(stored_graph<std::int32_t, std::int32_t>(g), x, dy, op, {}, small_slices(slice));
+      const auto out =
+          runner(stored_graph<std::int32_t, std::int32_t>(g), x, dy, op, {}, small_slices(slice));
       const auto want = oracle::extremum(g, x.rounded(), op == quipu::reduce::max ? 1 : -1);
       REQUIRE(out.edges == want.edge);
       REQUIRE(out.edges[0] == 70);
@@ -193,7 +197,8 @@ void check_special_values(const Runner& runner) {
   check_first_nan<quipu::float16>(runner);
   check_first_nan<quipu::bfloat16>(runner);
   {  // K14: rows of nothing but infinities
-    const small_case c{{0, 3, 5, 6}, {0, 1, 2, 3, 3, 4}, 5, {{-inf}, {-inf}, {-inf}, {inf}, {-inf}}};
+    const small_case c{
+        {0, 3, 5, 6}, {0, 1, 2, 3, 3, 4}, 5, {{-inf}, {-inf}, {-inf}, {inf}, {-inf}}};
     for (const auto op : {quipu::reduce::max, quipu::reduce::min}) {
       for (const std::int32_t slice : {0, 1, 2}) {
         const auto out = run_small<float>(runner, c, op, nullptr, small_slices(slice));
@@ -244,13 +249,15 @@ void check_multigraphs(const Runner& runner) {
             numbers{0, 0, 0, 0, 0, 5, 10, 15, 20, 25});
   }
   {  // C01: parallel edges with weights
-    const small_case c{{0, 1, 2, 5}, {3, 1, 0, 1, 1}, 4, {{1}, {10}, {100}, {1000}}, {2, 16, 8, 1, 4}};
+    const small_case c{
+        {0, 1, 2, 5}, {3, 1, 0, 1, 1}, 4, {{1}, {10}, {100}, {1000}}, {2, 16, 8, 1, 4}};
     REQUIRE(values_of(run_small<float>(runner, c, quipu::reduce::sum).output) ==
             numbers{2000, 160, 58});
   }
   {  // C29: columns out of order are legal
     const small_case c{{0, 3, 5}, {2, 0, 1, 3, 1}, 4, {{1}, {10}, {100}, {1000}}, {1, 2, 3, 4, 5}};
-    REQUIRE(values_of(run_small<float>(runner, c, quipu::reduce::sum).output) == numbers{132, 4050});
+    REQUIRE(values_of(run_small<float>(runner, c, quipu::reduce::sum).output) ==
+            numbers{132, 4050});
     const auto max = run_small<float>(runner, c, quipu::reduce::max);
     REQUIRE(values_of(max.output) == numbers{100, 1000});
     REQUIRE(max.edges == positions{0, 3});
@@ -267,16 +274,19 @@ void check_public_cases(const Runner& runner) {
   {  // K24: a column does not depend on its neighbours
     const auto g = random_graph(41, 30, 30, 7, 40, true);
     const auto x = random_matrix(42, 30, 6);
-    const auto whole = runner(stored_graph<std::int32_t, std::int32_t>(g), stored_matrix<float>(x),
-                              stored_matrix<float>(random_matrix(43, 30, 6)), quipu::reduce::sum, {}, {});
+    const auto whole =
+        runner(stored_graph<std::int32_t, std::int32_t>(g), stored_matrix<float>(x),
+               stored_matrix<float>(random_matrix(43, 30, 6)), quipu::reduce::sum, {}, {});
     for (std::int64_t width = 1; width < 6; ++width) {
       oracle::matrix part(30, width), gradient(30, width);
       for (std::int64_t i = 0; i < 30; ++i)
         for (std::int64_t f = 0; f < width; ++f) part.at(i, f) = x.at(i, f);
-      const auto some = runner(stored_graph<std::int32_t, std::int32_t>(g), stored_matrix<float>(part),
-                               stored_matrix<float>(gradient), quipu::reduce::sum, {}, {});
+      const auto some =
+          runner(stored_graph<std::int32_t, std::int32_t>(g), stored_matrix<float>(part),
+                 stored_matrix<float>(gradient), quipu::reduce::sum, {}, {});
       for (std::int64_t i = 0; i < 30; ++i)
-        for (std::int64_t f = 0; f < width; ++f) REQUIRE(some.output.at(i, f) == whole.output.at(i, f));
+        for (std::int64_t f = 0; f < width; ++f)
+          REQUIRE(some.output.at(i, f) == whole.output.at(i, f));
     }
   }
 }

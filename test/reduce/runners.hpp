@@ -38,20 +38,23 @@ struct host_runner {
     using namespace quipu;
     const host_context ctx{threads};
     const auto g = check(make_graph<I, O>(ctx, graph.view(), options));
-    outcome<T> out{stored_matrix<T>(graph.rows, x.width, poison_value, l.padding, l.shift), {},
+    outcome<T> out{stored_matrix<T>(graph.rows, x.width, poison_value, l.padding, l.shift),
+                   {},
                    stored_matrix<T>(graph.columns, x.width, poison_value, l.padding, l.shift)};
     const bool wins = op == quipu::reduce::min || op == quipu::reduce::max;
     std::vector<unsigned char> winners(argument_bytes(g.view(), x.width) + 1);
     aggregate_args<T, I, O> a;
     a.graph = g.view();
     a.input = make_matrix_view<const T>(x.data.data() + x.shift, x.rows, x.width, x.stride);
-    a.output = make_matrix_view(out.output.data.data() + l.shift, graph.rows, x.width, out.output.stride);
+    a.output =
+        make_matrix_view(out.output.data.data() + l.shift, graph.rows, x.width, out.output.stride);
     a.op = op;
     if (wins) a.argument = make_argument_view(g.view(), winners.data(), x.width);
     check(aggregate(ctx, a));
     aggregate_backward_args<T, I, O> b;
     b.graph = g.view();
-    b.grad_output = make_matrix_view<const T>(dy.data.data() + dy.shift, dy.rows, dy.width, dy.stride);
+    b.grad_output =
+        make_matrix_view<const T>(dy.data.data() + dy.shift, dy.rows, dy.width, dy.stride);
     b.grad_input = make_matrix_view(out.grad_input.data.data() + l.shift, graph.columns, x.width,
                                     out.grad_input.stride);
     b.argument = a.argument;
@@ -86,7 +89,8 @@ struct device_runner {
     csr.indices = indices.data();
     csr.weights = weights.data();
     const auto g = check(make_graph<I, O>(ctx, csr, options));
-    outcome<T> out{stored_matrix<T>(graph.rows, x.width, poison_value, l.padding, l.shift), {},
+    outcome<T> out{stored_matrix<T>(graph.rows, x.width, poison_value, l.padding, l.shift),
+                   {},
                    stored_matrix<T>(graph.columns, x.width, poison_value, l.padding, l.shift)};
     const auto clean_output = check(to_device(ctx, out.output.data));
     const auto clean_gradient = check(to_device(ctx, out.grad_input.data));
@@ -103,11 +107,13 @@ struct device_runner {
     a.input = make_matrix_view<const T>(dx.data() + x.shift, x.rows, x.width, x.stride);
     a.output = make_matrix_view(y.data() + l.shift, graph.rows, x.width, out.output.stride);
     a.op = op;
-    if (wins && !winners.empty()) a.argument = make_argument_view(g.view(), winners.data(), x.width);
+    if (wins && !winners.empty())
+      a.argument = make_argument_view(g.view(), winners.data(), x.width);
     aggregate_backward_args<T, I, O> b;
     b.graph = g.view();
     b.grad_output = make_matrix_view<const T>(ddy.data() + dy.shift, dy.rows, dy.width, dy.stride);
-    b.grad_input = make_matrix_view(gx.data() + l.shift, graph.columns, x.width, out.grad_input.stride);
+    b.grad_input =
+        make_matrix_view(gx.data() + l.shift, graph.columns, x.width, out.grad_input.stride);
     b.argument = a.argument;
     b.op = op;
     b.method = method;
@@ -116,15 +122,19 @@ struct device_runner {
     run(
         ctx, mode,
         [&](const context& c) {
-          (void)cudaMemcpyAsync(y.data(), clean_output.data(), y.bytes(), cudaMemcpyDefault, c.stream);
-          (void)cudaMemcpyAsync(gx.data(), clean_gradient.data(), gx.bytes(), cudaMemcpyDefault, c.stream);
-          if (!winners.empty()) (void)cudaMemsetAsync(winners.data(), 0x55, winners.bytes(), c.stream);
+          (void)cudaMemcpyAsync(y.data(), clean_output.data(), y.bytes(), cudaMemcpyDefault,
+                                c.stream);
+          (void)cudaMemcpyAsync(gx.data(), clean_gradient.data(), gx.bytes(), cudaMemcpyDefault,
+                                c.stream);
+          if (!winners.empty())
+            (void)cudaMemsetAsync(winners.data(), 0x55, winners.bytes(), c.stream);
         },
         [&](const context& c) {
           if (auto s = aggregate(c, a, forward_space.get()); !s.ok()) return s;
           return aggregate_backward(c, b, backward_space.get());
         });
-    if (!forward_space.intact() || !backward_space.intact()) throw std::runtime_error("workspace overrun");
+    if (!forward_space.intact() || !backward_space.intact())
+      throw std::runtime_error("workspace overrun");
     out.output.data = check(to_host(ctx, y));
     out.grad_input.data = check(to_host(ctx, gx));
     if (wins && !winners.empty()) {

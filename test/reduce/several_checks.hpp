@@ -17,8 +17,8 @@ struct several_outcome {
   stored_matrix<T> grad_input;
 };
 
-/// Memory and copies of one executor. `run` spoils the outputs before each run, as a replay must write
-/// them all anew.
+/// Memory and copies of one executor. `run` spoils the outputs before each run, as a replay must
+/// write them all anew.
 struct host_memory {
   quipu::host_context ctx{2};
   template <class V>
@@ -69,7 +69,8 @@ struct device_memory {
   template <class T, class I, class O>
   void run(const quipu::aggregate_several_args<T, I, O>& a, const spoil& poison) const {
     guarded_workspace space(ctx, quipu::workspace_bytes(ctx, a));
-    test::run(ctx, mode, poison, [&](const quipu::context& c) { return quipu::aggregate_several(c, a, space.get()); });
+    test::run(ctx, mode, poison,
+              [&](const quipu::context& c) { return quipu::aggregate_several(c, a, space.get()); });
     REQUIRE(space.intact());
   }
   void expand(const quipu::graph_view<std::int32_t, std::int32_t>& g, const quipu::argument_view& a,
@@ -88,7 +89,8 @@ struct device_memory {
 };
 
 template <class T, class Memory>
-several_outcome<T> run_several(const Memory& memory, const oracle::graph& truth, const stored_matrix<T>& x,
+several_outcome<T> run_several(const Memory& memory, const oracle::graph& truth,
+                               const stored_matrix<T>& x,
                                const std::vector<stored_matrix<T>>& gradients, const wanted& w) {
   using namespace quipu;
   using I = std::int32_t;
@@ -131,7 +133,8 @@ several_outcome<T> run_several(const Memory& memory, const oracle::graph& truth,
   }
   if (!w.arguments) return out;
   const auto edges_of = [&](const argument_view& winners) {
-    auto edges = memory.put(std::vector<std::int64_t>(static_cast<std::size_t>(truth.rows * width)));
+    auto edges =
+        memory.put(std::vector<std::int64_t>(static_cast<std::size_t>(truth.rows * width)));
     memory.expand(a.graph, winners, make_matrix_view(edges.data(), truth.rows, width));
     return memory.get(edges);
   };
@@ -140,7 +143,8 @@ several_outcome<T> run_several(const Memory& memory, const oracle::graph& truth,
   aggregate_several_backward_args<T, I> b;
   b.graph = a.graph;
   b.input = a.input;
-  matrix_view<const T>* sources[] = {&b.grad_sum, &b.grad_mean, &b.grad_min, &b.grad_max, &b.grad_squares};
+  matrix_view<const T>* sources[] = {&b.grad_sum, &b.grad_mean, &b.grad_min, &b.grad_max,
+                                     &b.grad_squares};
   for (int k = 0; k < 5; ++k) {
     if (flags[k]) *sources[k] = make_matrix_view<const T>(dy[k].data(), truth.rows, width);
   }
@@ -150,25 +154,27 @@ several_outcome<T> run_several(const Memory& memory, const oracle::graph& truth,
   b.grad_input = make_matrix_view(dx.data(), truth.columns, width);
   const auto clean_gradient = memory.put(out.grad_input.data);
   memory.run(b, [&](const context& c) {
-    (void)cudaMemcpyAsync(dx.data(), clean_gradient.data(), dx.bytes(), cudaMemcpyDefault, c.stream);
+    (void)cudaMemcpyAsync(dx.data(), clean_gradient.data(), dx.bytes(), cudaMemcpyDefault,
+                          c.stream);
   });
   out.grad_input.data = memory.get(dx);
   return out;
 }
 
-/// Every subset agrees with the oracle, leaves what was not wanted alone, and its gradient is the sum
-/// of the parts'.
+/// Every subset agrees with the oracle, leaves what was not wanted alone, and its gradient is the
+/// sum of the parts'.
 template <class T, class Memory>
 void check_several(const Memory& memory, const oracle::graph& g, std::int64_t width) {
   const stored_matrix<T> x(random_matrix(95, g.columns, width, filling::integers));
   const auto xr = x.rounded();
   std::vector<stored_matrix<T>> dy;
   for (int k = 0; k < 5; ++k) {
-    dy.emplace_back(random_matrix(96 + static_cast<std::uint64_t>(k), g.rows, width, filling::integers));
+    dy.emplace_back(
+        random_matrix(96 + static_cast<std::uint64_t>(k), g.rows, width, filling::integers));
   }
   const auto least = oracle::extremum(g, xr, -1), greatest = oracle::extremum(g, xr, 1);
-  const oracle::matrix truth[] = {oracle::sum(g, xr), oracle::mean(g, xr), least.value, greatest.value,
-                                  oracle::squares(g, xr)};
+  const oracle::matrix truth[] = {oracle::sum(g, xr), oracle::mean(g, xr), least.value,
+                                  greatest.value, oracle::squares(g, xr)};
   const oracle::matrix parts[] = {oracle::sum_backward(g, dy[0].rounded()),
                                   oracle::mean_backward(g, dy[1].rounded()),
                                   oracle::extremum_backward(g, least, dy[2].rounded()),
@@ -193,18 +199,22 @@ void check_several(const Memory& memory, const oracle::graph& g, std::int64_t wi
   const double longest = longest_sum(g);
   for (int mask = 1; mask < 32; ++mask) {
     for (const bool arguments : {false, true}) {
-      const wanted w{(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0, (mask & 8) != 0, (mask & 16) != 0, arguments};
+      const wanted w{(mask & 1) != 0, (mask & 2) != 0,  (mask & 4) != 0,
+                     (mask & 8) != 0, (mask & 16) != 0, arguments};
       INFO("subset " << mask << " width " << width);
       const auto out = run_several(memory, g, x, dy, w);
       oracle::matrix gradient(g.columns, width), magnitude(g.columns, width);
       for (int k = 0; k < 5; ++k) {
         const bool asked = (mask >> k & 1) != 0;
         if (!asked) {
-          require_equal(out.outputs[k], oracle::matrix(g.rows, width, quipu::widen(to_element<T>(poison_value))), "not wanted");
+          require_equal(out.outputs[k],
+                        oracle::matrix(g.rows, width, quipu::widen(to_element<T>(poison_value))),
+                        "not wanted");
           continue;
         }
         // Values are small integers, so that only weights and divisions round.
-        require_sum(out.outputs[k], truth[k], k < 2 ? magnitudes : truth[k], longest, "output " + std::to_string(k));
+        require_sum(out.outputs[k], truth[k], k < 2 ? magnitudes : truth[k], longest,
+                    "output " + std::to_string(k));
         for (std::size_t e = 0; e < gradient.values.size(); ++e) {
           gradient.values[e] += parts[k].values[e];
           magnitude.values[e] += sizes[k].values[e];
@@ -231,7 +241,8 @@ void check_several_special(const Memory& memory) {
   const std::vector<stored_matrix<T>> dy(5, stored_matrix<T>(oracle::matrix(50, 20)));
   for (const bool arguments : {false, true}) {
     const auto out = run_several(memory, g, stored, dy, {true, true, true, true, true, arguments});
-    const auto least = oracle::extremum(g, stored.rounded(), -1), greatest = oracle::extremum(g, stored.rounded(), 1);
+    const auto least = oracle::extremum(g, stored.rounded(), -1),
+               greatest = oracle::extremum(g, stored.rounded(), 1);
     require_equal(out.outputs[2], least.value, "min");
     require_equal(out.outputs[3], greatest.value, "max");
     if (arguments) {
@@ -241,8 +252,10 @@ void check_several_special(const Memory& memory) {
     for (std::int64_t i = 0; i < 50; ++i) {
       if (least.edge[i * 20 + 7] < 0) continue;
       const bool first_negative = g.indices[least.edge[i * 20 + 7]] % 2 == 0;
-      REQUIRE(std::signbit(static_cast<double>(quipu::widen(out.outputs[2].at(i, 7)))) == first_negative);
-      REQUIRE(std::signbit(static_cast<double>(quipu::widen(out.outputs[3].at(i, 7)))) == first_negative);
+      REQUIRE(std::signbit(static_cast<double>(quipu::widen(out.outputs[2].at(i, 7)))) ==
+              first_negative);
+      REQUIRE(std::signbit(static_cast<double>(quipu::widen(out.outputs[3].at(i, 7)))) ==
+              first_negative);
     }
   }
 }

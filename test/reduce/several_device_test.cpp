@@ -25,7 +25,8 @@ TEST_CASE("device: several reductions keep NaN, infinities and signs of zero") {
 TEST_CASE("device: several reductions give the same bits in 20 runs") {
   const auto g = test::random_graph(93, 700, 600, 30, 3000);
   const test::stored_matrix<float> x(test::random_matrix(92, g.columns, 40));
-  const std::vector<test::stored_matrix<float>> dy(5, test::stored_matrix<float>(test::random_matrix(91, g.rows, 40)));
+  const std::vector<test::stored_matrix<float>> dy(
+      5, test::stored_matrix<float>(test::random_matrix(91, g.rows, 40)));
   const auto run = [&](test::run_mode mode) {
     test::device_memory memory;
     memory.mode = mode;
@@ -33,7 +34,8 @@ TEST_CASE("device: several reductions give the same bits in 20 runs") {
   };
   const auto first = run(test::run_mode::eager);
   for (int repeat = 0; repeat < 20; ++repeat) {
-    const auto next = run(repeat % 2 == 0 ? test::run_mode::second_stream : test::run_mode::captured);
+    const auto next =
+        run(repeat % 2 == 0 ? test::run_mode::second_stream : test::run_mode::captured);
     for (int k = 0; k < 5; ++k) REQUIRE(first.outputs[k].data == next.outputs[k].data);
     REQUIRE(first.grad_input.data == next.grad_input.data);
     REQUIRE(first.max_edges == next.max_edges);

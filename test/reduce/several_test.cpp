@@ -7,7 +7,8 @@ TEST_CASE("host: several reductions in one pass agree with the oracle") {
     test::check_several<float>(test::host_memory{}, g, 9);
     test::check_several<double>(test::host_memory{}, g, 32);
   }
-  test::check_several<quipu::float16>(test::host_memory{}, test::random_graph(94, 80, 70, 6, 90, true), 8);
+  test::check_several<quipu::float16>(test::host_memory{},
+                                      test::random_graph(94, 80, 70, 6, 90, true), 8);
 }
 
 TEST_CASE("host: several reductions keep NaN, infinities and signs of zero") {

@@ -20,7 +20,10 @@ void hold(cudaStream_t stream, int milliseconds) {
   wait = milliseconds;
   check(from_cuda(cudaLaunchHostFunc(
                       stream,
-                      [](void* ms) { std::this_thread::sleep_for(std::chrono::milliseconds(*static_cast<int*>(ms))); },
+                      [](void* ms) {
+                        std::this_thread::sleep_for(
+                            std::chrono::milliseconds(*static_cast<int*>(ms)));
+                      },
                       &wait),
                   "host function"));
 }
@@ -28,14 +31,16 @@ void hold(cudaStream_t stream, int milliseconds) {
 struct sum_setup {
   explicit sum_setup(const context& where) : ctx(where) {
     const test::stored_graph<std::int32_t, std::int32_t> stored(truth);
-    made = check(to_device(ctx, check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view(),
-                                                                            test::small_slices()))));
-    input = check(to_device(ctx, std::vector<float>(static_cast<std::size_t>(truth.columns * width), -1.0f)));
+    made = check(to_device(ctx, check(make_graph<std::int32_t, std::int32_t>(
+                                    host_context{1}, stored.view(), test::small_slices()))));
+    input = check(
+        to_device(ctx, std::vector<float>(static_cast<std::size_t>(truth.columns * width), -1.0f)));
     output = check(make_device_buffer<float>(ctx, truth.rows * width));
     a.graph = made.view();
     a.input = make_matrix_view<const float>(input.data(), truth.columns, width);
     a.output = make_matrix_view(output.data(), truth.rows, width);
-    space = check(make_device_buffer<char>(ctx, static_cast<std::int64_t>(workspace_bytes(ctx, a))));
+    space =
+        check(make_device_buffer<char>(ctx, static_cast<std::int64_t>(workspace_bytes(ctx, a))));
   }
   workspace scratch() { return {space.data(), space.bytes()}; }
 
@@ -56,7 +61,8 @@ TEST_CASE("work is ordered behind the producer on its own stream") {  // X05
   auto fresh = check(make_pinned_buffer<float>(s.ctx, s.truth.columns * width));
   for (std::int64_t k = 0; k < fresh.size(); ++k) fresh.data()[k] = static_cast<float>(x.values[k]);
   hold(stream.get(), 100);
-  (void)cudaMemcpyAsync(s.input.data(), fresh.data(), fresh.bytes(), cudaMemcpyDefault, stream.get());
+  (void)cudaMemcpyAsync(s.input.data(), fresh.data(), fresh.bytes(), cudaMemcpyDefault,
+                        stream.get());
   check(aggregate(s.ctx, s.a, s.scratch()));
   check(synchronize(s.ctx));
   const auto got = check(to_host(s.ctx, s.output));

@@ -15,7 +15,9 @@ namespace test {
 /// A non-blocking stream of its own for as long as it lives.
 class own_stream {
  public:
-  own_stream() { quipu::check(quipu::from_cuda(cudaStreamCreateWithFlags(&s_, cudaStreamNonBlocking), "stream")); }
+  own_stream() {
+    quipu::check(quipu::from_cuda(cudaStreamCreateWithFlags(&s_, cudaStreamNonBlocking), "stream"));
+  }
   ~own_stream() { (void)cudaStreamDestroy(s_); }
   own_stream(const own_stream&) = delete;
   own_stream& operator=(const own_stream&) = delete;
@@ -25,19 +27,22 @@ class own_stream {
   cudaStream_t s_ = nullptr;
 };
 
-/// Work on one stream that all device tests share. Programs with device tests end early without a GPU.
+/// Work on one stream that all device tests share. Programs with device tests end early without a
+/// GPU.
 inline quipu::context device_context() {
   static own_stream stream;
   return quipu::check(quipu::make_context(stream.get()));
 }
 
 enum class run_mode { eager, second_stream, captured };
-inline constexpr run_mode run_modes[] = {run_mode::eager, run_mode::second_stream, run_mode::captured};
+inline constexpr run_mode run_modes[] = {run_mode::eager, run_mode::second_stream,
+                                         run_mode::captured};
 
 /// Runs device work in one mode: at once; on another stream; or captured in global mode, where any
-/// hidden allocation or synchronisation fails, and replayed twice. `poison` spoils the outputs before
-/// every run, so that an element that is not written shows.
-inline void run(const quipu::context& ctx, run_mode mode, const std::function<void(const quipu::context&)>& poison,
+/// hidden allocation or synchronisation fails, and replayed twice. `poison` spoils the outputs
+/// before every run, so that an element that is not written shows.
+inline void run(const quipu::context& ctx, run_mode mode,
+                const std::function<void(const quipu::context&)>& poison,
                 const std::function<quipu::status(const quipu::context&)>& work) {
   using quipu::check;
   using quipu::from_cuda;
@@ -58,7 +63,8 @@ inline void run(const quipu::context& ctx, run_mode mode, const std::function<vo
   }
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
-  check(from_cuda(cudaStreamBeginCapture(other.get(), cudaStreamCaptureModeGlobal), "begin capture"));
+  check(
+      from_cuda(cudaStreamBeginCapture(other.get(), cudaStreamCaptureModeGlobal), "begin capture"));
   const auto outcome = work(there);
   check(from_cuda(cudaStreamEndCapture(other.get(), &graph), "end capture"));
   check(outcome);

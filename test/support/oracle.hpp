@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The truth that tests compare with: float64, straight from the formulas, one loop each. It includes
-// nothing of the library, so that it cannot share its mistakes.
+// The truth that tests compare with: float64, straight from the formulas, one loop each. It
+// includes nothing of the library, so that it cannot share its mistakes.
 
 #include <cmath>
 #include <cstddef>

@@ -31,7 +31,10 @@ struct stored_matrix {
 
   stored_matrix(std::int64_t r, std::int64_t w, double fill, std::int64_t padding = 0,
                 std::int64_t shift_by = 0)
-      : rows(r), width(w), stride(w + padding), shift(shift_by),
+      : rows(r),
+        width(w),
+        stride(w + padding),
+        shift(shift_by),
         data(static_cast<std::size_t>(r * stride + shift_by), to_element<T>(fill)) {}
   stored_matrix(const oracle::matrix& m, std::int64_t padding = 0, std::int64_t shift_by = 0,
                 double gap = 777.0)
@@ -46,7 +49,8 @@ struct stored_matrix {
   oracle::matrix rounded() const {
     oracle::matrix m(rows, width);
     for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t f = 0; f < width; ++f) m.at(i, f) = static_cast<double>(quipu::widen(at(i, f)));
+      for (std::int64_t f = 0; f < width; ++f)
+        m.at(i, f) = static_cast<double>(quipu::widen(at(i, f)));
     return m;
   }
 };

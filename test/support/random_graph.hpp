@@ -22,7 +22,8 @@ inline oracle::graph random_graph(std::uint64_t seed, std::int64_t rows, std::in
   for (std::int64_t i = 0; i < rows; ++i) {
     const auto edges = columns == 0 ? 0 : hub > 0 && i == 1 ? hub : degree(random);
     for (std::int64_t k = 0; k < edges; ++k) {
-      g.indices.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(columns)));
+      g.indices.push_back(
+          static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(columns)));
     }
     g.offsets.push_back(static_cast<std::int64_t>(g.indices.size()));
   }

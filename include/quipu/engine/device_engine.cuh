@@ -64,10 +64,12 @@ __device__ inline void wait_for_primary() {
 }
 
 /// A program may be switched off on the device, by a flag that an earlier kernel of its verb sets.
-/// Such programs are exceptions' remedies: they get a grid of a few blocks that stride over the work,
-/// because a launch that does nothing should cost nothing.
+/// Such programs are exceptions' remedies: they get a grid of a few blocks that stride over the
+/// work, because a launch that does nothing should cost nothing.
 template <class Program>
-inline constexpr bool is_gated = requires(const Program p) { p.enabled(); };
+inline constexpr bool is_gated = requires(const Program p) {
+  p.enabled();
+};
 
 template <class Program>
 __device__ bool enabled(const Program& program) {
@@ -92,8 +94,8 @@ __device__ slice<I> load_slice(const slice<I>* from) {
 
 template <int Unroll, class Tile, class Program, class Rows, class I, class Partial>
 __device__ void run_slice(const lane_position<Tile>& at, const Program& program, const Rows& rows,
-                          const I* indices, const schedule_view<I>& schedule, const Partial& partial,
-                          std::int64_t index) {
+                          const I* indices, const schedule_view<I>& schedule,
+                          const Partial& partial, std::int64_t index) {
   const auto work = load_slice(schedule.slices + index);
   if (index >= schedule.split_slice_count) {
     const row_edges<I> row{work.row, work.begin, work.count};
@@ -119,10 +121,10 @@ __global__ void __launch_bounds__(Threads)
   constexpr int groups = Threads / Tile::lanes;
   if (schedule.split_slice_count > 0) launch_dependents();
   if (!enabled(program)) return;
-  const auto at = lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, blockIdx.y,
-                                          features);
-  std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * groups +
-                       static_cast<int>(threadIdx.x) / Tile::lanes;
+  const auto at =
+      lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, blockIdx.y, features);
+  std::int64_t index =
+      static_cast<std::int64_t>(blockIdx.x) * groups + static_cast<int>(threadIdx.x) / Tile::lanes;
   if constexpr (is_gated<Program>) {
     for (; index < schedule.slice_count; index += static_cast<std::int64_t>(gridDim.x) * groups) {
       run_slice<Unroll>(at, program, rows, indices, schedule, partial, index);
@@ -132,17 +134,17 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// Most split rows have a few slices, so a merging block is small: 128 threads.
 template <class Tile, class State>
 inline constexpr int merge_groups = [] {
   constexpr int bytes = state_words<State> * 4 * Tile::lanes;
-  int groups = 128 / Tile::lanes < 32 ? 128 / Tile::lanes : 32;
+  int groups = 256 / Tile::lanes < 32 ? 256 / Tile::lanes : 32;
   while (groups > 1 && groups * bytes > 32 * 1024) groups /= 2;
   return groups;
 }();
 
-/// Merges one split row by a block: each group merges a run of its slices in order, then the runs are
-/// merged in order. The order depends on the schedule alone, so the bits are the same every run.
+/// Merges one split row by a block: each group merges a run of its slices in order, then the runs
+/// are merged in order. The order depends on the schedule alone, so the bits are the same every
+/// run.
 template <class Tile, class Program, class I, class Partial>
 __device__ void merge_row(const Program& program, const split_row<I>& split, std::int64_t slices,
                           std::int64_t features, const Partial& partial, std::uint32_t* words) {
@@ -220,7 +222,8 @@ auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64
   using tile_type = policy_tile<P>;
   using states = detail::partial_states<tile_type, typename Program::template state<tile_type>>;
   const std::int64_t tiles = (features + tile_type::features - 1) / tile_type::features;
-  return states{scratch.take<std::uint32_t>(states::count(schedule.split_slice_count, tiles)), tiles};
+  return states{scratch.take<std::uint32_t>(states::count(schedule.split_slice_count, tiles)),
+                tiles};
 }
 
 /// Runs a row program on the device: one launch over all slices, and one over the split rows if
@@ -245,16 +248,16 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   const auto grid = [&](std::int64_t x) {
     return dim3(static_cast<unsigned>(x), static_cast<unsigned>(partial.tiles));
   };
-  auto s = detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>,
-                          grid(blocks), P.threads, false, program, rows, graph.csr.indices, schedule,
-                          features, partial);
+  auto s = detail::launch(
+      ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>, grid(blocks),
+      P.threads, false, program, rows, graph.csr.indices, schedule, features, partial);
   if (!s.ok() || schedule.split_row_count == 0) return s;
   constexpr int merge_threads =
       tile_type::lanes *
       detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
   return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
-                        grid(limited(schedule.split_row_count)), merge_threads, true, program, schedule,
-                        features, partial);
+                        grid(limited(schedule.split_row_count)), merge_threads, true, program,
+                        schedule, features, partial);
 }
 
 }  // namespace quipu

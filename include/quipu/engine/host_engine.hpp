@@ -26,8 +26,8 @@ inline std::int32_t thread_count(const host_context& ctx) {
 template <class Body>
 status parallel_pieces(const host_context& ctx, std::int64_t count, std::int64_t grain, Body body) {
   const auto pieces = (count + grain - 1) / grain;
-  const auto threads =
-      static_cast<std::int32_t>(std::min<std::int64_t>(thread_count(ctx), std::max<std::int64_t>(pieces, 1)));
+  const auto threads = static_cast<std::int32_t>(
+      std::min<std::int64_t>(thread_count(ctx), std::max<std::int64_t>(pieces, 1)));
   std::atomic<std::int64_t> cursor{0};
   std::atomic<bool> failed{false};
   const auto work = [&] {
@@ -100,7 +100,8 @@ template <int Unroll, class Program, class Rows, class I>
 status host_traverse(const host_context& ctx, const Program& program, const Rows& rows,
                      const schedule_view<I>& schedule, const I* indices, std::int64_t features) {
   static_assert(row_program<Program, tile<1, 1, 32>, I>, "see engine/program.hpp");
-  static_assert(!requires(const Program p) { p.enabled(); }, "the host has nothing to switch it off");
+  static_assert(
+      !requires(const Program p) { p.enabled(); }, "the host has nothing to switch it off");
   const auto splits = schedule.split_row_count;
   const auto whole = schedule.slice_count - schedule.split_slice_count;
   // A split row is a piece of its own; the others go in pieces of this many.
@@ -109,7 +110,8 @@ status host_traverse(const host_context& ctx, const Program& program, const Rows
   return parallel_pieces(ctx, pieces, 1, [&](std::int64_t piece, std::int64_t) {
     for_each_host_tile(features, [&]<class Tile>(const lane_position<Tile>& at) {
       if (piece < splits) {
-        host_split_row<Tile, Unroll>(program, rows, schedule, indices, at, schedule.split_rows[piece]);
+        host_split_row<Tile, Unroll>(program, rows, schedule, indices, at,
+                                     schedule.split_rows[piece]);
       } else {
         const auto begin = (piece - splits) * grain;
         host_whole_rows<Tile, Unroll>(program, rows, schedule, indices, at, begin,
@@ -121,9 +123,9 @@ status host_traverse(const host_context& ctx, const Program& program, const Rows
 
 }  // namespace detail
 
-/// Runs a row program on the host, `Unroll` edges at a time. Features are folded 32 at once, what is
-/// left 8 and then 1 at once; a tile is one lane's. Split rows are merged in slice order, so the bits
-/// do not depend on the number of threads.
+/// Runs a row program on the host, `Unroll` edges at a time. Features are folded 32 at once, what
+/// is left 8 and then 1 at once; a tile is one lane's. Split rows are merged in slice order, so the
+/// bits do not depend on the number of threads.
 template <int Unroll, class Program, class Rows, class I, class O>
 status traverse(const host_context& ctx, const Program& program, const Rows& rows,
                 const direction_view<I, O>& graph, std::int64_t features) {

@@ -14,7 +14,7 @@ namespace quipu {
 template <node_index I>
 struct row_edges {
   I row = 0;
-  std::int64_t begin = 0;   // edge position of its first edge
+  std::int64_t begin = 0;  // edge position of its first edge
   std::int64_t degree = 0;
 };
 
@@ -26,13 +26,15 @@ struct edge_batch {
 
   Fragment rows[Size];
   I columns[Size];
-  std::int64_t first_edge = 0;        // edge position of edge 0
-  std::uint32_t first_position = 0;   // the same, counted from the row's first edge
+  std::int64_t first_edge = 0;       // edge position of edge 0
+  std::uint32_t first_position = 0;  // the same, counted from the row's first edge
   std::int32_t count = Size;
 
   QUIPU_HD bool valid(int u) const { return Full || u < count; }
   QUIPU_HD std::int64_t edge(int u) const { return first_edge + u; }
-  QUIPU_HD std::uint32_t position(int u) const { return first_position + static_cast<std::uint32_t>(u); }
+  QUIPU_HD std::uint32_t position(int u) const {
+    return first_position + static_cast<std::uint32_t>(u);
+  }
 };
 
 /// The edges of one slice, as `settle` sees them.

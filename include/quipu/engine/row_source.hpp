@@ -29,8 +29,8 @@ struct dense_rows {
 
   template <class Tile>
   struct cursor {
-    const T* row0;                         // vector 0 of this lane in row 0
-    std::int32_t shift[Tile::vectors];     // from vector 0 to vector v
+    const T* row0;                      // vector 0 of this lane in row 0
+    std::int32_t shift[Tile::vectors];  // from vector 0 to vector v
   };
 
   template <class Tile>
@@ -49,7 +49,8 @@ struct dense_rows {
     const T* row = c.row0 + row_start(column);
     fragment<T, Tile> f;
     QUIPU_UNROLL
-    for (int v = 0; v < Tile::vectors; ++v) f.vectors[v] = load_vector<T, Tile::width>(row + c.shift[v]);
+    for (int v = 0; v < Tile::vectors; ++v)
+      f.vectors[v] = load_vector<T, Tile::width>(row + c.shift[v]);
     return f;
   }
 
@@ -57,8 +58,9 @@ struct dense_rows {
   QUIPU_HD std::int64_t row_start(std::int64_t column) const { return column * row_stride; }
   // 32-bit ids: one widening multiply (the verb has checked that the stride fits).
   QUIPU_HD std::int64_t row_start(std::int32_t column) const {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(static_cast<std::uint32_t>(column)) *
-                                     static_cast<std::uint32_t>(row_stride));
+    return static_cast<std::int64_t>(
+        static_cast<std::uint64_t>(static_cast<std::uint32_t>(column)) *
+        static_cast<std::uint32_t>(row_stride));
   }
 };
 

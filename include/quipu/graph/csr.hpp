@@ -11,7 +11,7 @@ namespace quipu {
 /// indices[offsets[i + 1] - 1]. An edge position is an index into `indices`. Parallel edges and
 /// self loops are ordinary; the order inside a row is free. rows and columns may differ.
 template <node_index I, node_index O = I>
-  requires edge_offset<O, I>
+requires edge_offset<O, I>
 struct csr_view {
   std::int64_t rows = 0;
   std::int64_t columns = 0;

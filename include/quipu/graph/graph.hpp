@@ -60,7 +60,8 @@ struct direction_storage {
 };
 
 /// Owns a graph, on a device or on the host, with its reverse and both schedules. Move-only. Views
-/// stay valid while it lives; destroying a device graph waits for the device's work, as cudaFree does.
+/// stay valid while it lives; destroying a device graph waits for the device's work, as cudaFree
+/// does.
 template <node_index I, node_index O = I>
 class graph {
  public:
@@ -90,11 +91,12 @@ enum class edge_option : std::uint8_t { keep, apply };
 /// Nothing is added, merged or removed unless asked. Applied in this order: symmetrise, remove self
 /// loops, coalesce, add self loops.
 struct graph_options {
-  edge_option symmetrise = edge_option::keep;         ///< also (j, i) for each (i, j); square only
+  edge_option symmetrise = edge_option::keep;  ///< also (j, i) for each (i, j); square only
   edge_option remove_self_loops = edge_option::keep;
-  edge_option coalesce = edge_option::keep;           ///< one edge for parallel ones, weights summed
-  edge_option add_self_loops = edge_option::keep;     ///< (i, i) for i < min(rows, columns), where none is
-  edge_option reverse = edge_option::apply;           ///< build the reverse graph, for backward
+  edge_option coalesce = edge_option::keep;  ///< one edge for parallel ones, weights summed
+  edge_option add_self_loops =
+      edge_option::keep;                     ///< (i, i) for i < min(rows, columns), where none is
+  edge_option reverse = edge_option::apply;  ///< build the reverse graph, for backward
   schedule_options schedule{};
 };
 

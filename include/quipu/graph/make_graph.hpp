@@ -5,10 +5,11 @@
 
 namespace quipu {
 
-/// Builds a graph from an edge list or from compressed rows. The edges of a list are sorted by (row,
-/// column), equal ones in input order; compressed rows keep their order unless an option adds or drops
-/// edges, which sorts them too. The arrays lie where the context works: device arrays with `context`, host
-/// arrays with `host_context`; they are copied. These calls allocate and synchronise.
+/// Builds a graph from an edge list or from compressed rows. The edges of a list are sorted by
+/// (row, column), equal ones in input order; compressed rows keep their order unless an option adds
+/// or drops edges, which sorts them too. The arrays lie where the context works: device arrays with
+/// `context`, host arrays with `host_context`; they are copied. These calls allocate and
+/// synchronise.
 ///
 /// Errors: invalid_argument (null or misplaced arrays, negative sizes, sizes that I or O cannot
 /// hold), out_of_range (an id outside its range, offsets that fall, overrun or do not cover all
@@ -21,7 +22,8 @@ result<graph<I, O>> make_graph(const context&, const csr_view<I, O>&, const grap
 template <class I, class O>
 result<graph<I, O>> make_graph(const host_context&, const coo_view<I>&, const graph_options& = {});
 template <class I, class O>
-result<graph<I, O>> make_graph(const host_context&, const csr_view<I, O>&, const graph_options& = {});
+result<graph<I, O>> make_graph(const host_context&, const csr_view<I, O>&,
+                               const graph_options& = {});
 
 /// The O(edges) check: offsets start at 0, rise and end at `edges`; column ids in range. The device
 /// form reads its verdict back and so waits for the stream.

@@ -19,9 +19,9 @@ struct slice {
 /// A row cut into several slices; their states meet again in slice order.
 template <node_index I>
 struct split_row {
-  std::int64_t begin = 0;   // edge position of the row's first edge
+  std::int64_t begin = 0;  // edge position of the row's first edge
   std::int64_t degree = 0;
-  std::int64_t first = 0;   // its first slice in the work list
+  std::int64_t first = 0;  // its first slice in the work list
   I row = 0;
 };
 
@@ -29,9 +29,9 @@ struct split_row {
 /// then every other row, empty ones too, as one slice each, in visit order.
 template <node_index I>
 struct schedule_view {
-  const slice<I>* slices = nullptr;            // [slice_count]
-  const split_row<I>* split_rows = nullptr;    // [split_row_count]
-  const std::int32_t* split_of = nullptr;      // [split_slice_count] the split row of a slice
+  const slice<I>* slices = nullptr;          // [slice_count]
+  const split_row<I>* split_rows = nullptr;  // [split_row_count]
+  const std::int32_t* split_of = nullptr;    // [split_slice_count] the split row of a slice
   std::int64_t slice_count = 0;
   std::int64_t split_slice_count = 0;  // slices [0, split_slice_count) are parts of split rows
   std::int64_t split_row_count = 0;
@@ -53,14 +53,15 @@ struct schedule_options {
   visit_order order = visit_order::grouped;
 };
 
-/// How long a slice may be. Cutting costs a state per slice, edges / slice in all; not cutting costs
-/// the wait for the last slice, slice * multiprocessors. The sum is least near the square root of
-/// edges / multiprocessors; the factor, the square root of 3, was measured (H200, 2026-11,
-/// quipu_tune_sum --lengths): best are 128 for 1-3 M edges, 256-512 for 13-15 M, 1024 for 124 M.
+/// How long a slice may be. Cutting costs a state per slice, edges / slice in all; not cutting
+/// costs the wait for the last slice, slice * multiprocessors. The sum is least near the square
+/// root of edges / multiprocessors; the factor, the square root of 2, was measured (H200, 2026-11,
+/// quipu_tune_sum --lengths): best are 128 for 1-3 M edges, 256 for 13-15 M, 512 for 23 M, 1024 for
+/// 124 M.
 constexpr std::int32_t choose_slice_edges(std::int64_t edges, std::int32_t multiprocessors) {
   const std::int64_t share = edges / (multiprocessors > 0 ? multiprocessors : 1);
   std::int32_t length = 32;
-  while (length < 1024 && 4 * static_cast<std::int64_t>(length) * length <= 3 * share) length *= 2;
+  while (length < 1024 && 4 * static_cast<std::int64_t>(length) * length <= 2 * share) length *= 2;
   return length;
 }
 

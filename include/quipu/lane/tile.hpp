@@ -15,9 +15,9 @@ struct tile {
   static_assert(Lanes >= 1 && Lanes <= 32 && (Lanes & (Lanes - 1)) == 0, "a part of a warp");
   static constexpr int lanes = Lanes;
   static constexpr int vectors = Vectors;
-  static constexpr int width = Width;                 // elements of one vector
-  static constexpr int elements = Vectors * Width;    // of one lane
-  static constexpr int features = Lanes * elements;   // of the group
+  static constexpr int width = Width;                // elements of one vector
+  static constexpr int elements = Vectors * Width;   // of one lane
+  static constexpr int features = Lanes * elements;  // of the group
 };
 
 /// Where one lane stands in the row: which features it owns. Row widths are multiples of the vector
@@ -37,7 +37,9 @@ struct lane_position {
 
   /// Where to read: lanes without a vector read feature 0 along with lane 0, which costs no traffic
   /// and spares the inner loop every mask. What they compute is never stored.
-  QUIPU_HD std::int64_t read_offset(int vector) const { return active(vector) ? feature(vector) : 0; }
+  QUIPU_HD std::int64_t read_offset(int vector) const {
+    return active(vector) ? feature(vector) : 0;
+  }
 };
 
 }  // namespace quipu

@@ -34,8 +34,8 @@ QUIPU_HD inline raw_vector<T, Width> load_vector(const T* from) {
   return v;
 }
 
-/// What becomes of a written row in the device's cache: kept, when inputs and outputs fit it together
-/// and someone may read it soon; or streamed, so that it does not push gathered rows out.
+/// What becomes of a written row in the device's cache: kept, when inputs and outputs fit it
+/// together and someone may read it soon; or streamed, so that it does not push gathered rows out.
 enum class store_hint : std::uint8_t { keep, stream };
 
 template <class T, int Width>

@@ -13,7 +13,8 @@ inline constexpr std::uint32_t no_edge = 0xffffffffu;
 
 enum class extremum : std::uint8_t { min, max };
 
-/// True if a later `candidate` must replace `best`: strictly better, or the first NaN. -0 equals +0.
+/// True if a later `candidate` must replace `best`: strictly better, or the first NaN. -0 equals
+/// +0.
 template <extremum E, class A>
 QUIPU_HD inline bool replaces(A candidate, A best) {
   const bool not_behind = E == extremum::max ? !(candidate <= best) : !(candidate >= best);

@@ -56,10 +56,12 @@ struct device_run {
   status operator()(Program program, const Rows& rows, const direction_view<I, O>& d) const {
     constexpr int width = 16 / static_cast<int>(sizeof(T));
     if constexpr (requires { program.hint; }) {
-      const auto bytes = (d.csr.rows + d.csr.columns) * features * static_cast<std::int64_t>(sizeof(T));
+      const auto bytes =
+          (d.csr.rows + d.csr.columns) * features * static_cast<std::int64_t>(sizeof(T));
       program.hint = bytes <= ctx.l2_bytes ? store_hint::keep : store_hint::stream;
     }
-    return aligned && features % width == 0 ? run<width>(program, rows, d) : run<1>(program, rows, d);
+    return aligned && features % width == 0 ? run<width>(program, rows, d)
+                                            : run<1>(program, rows, d);
   }
 
  private:
@@ -190,7 +192,8 @@ std::size_t workspace_bytes(const context& ctx, const aggregate_backward_args<T,
 }
 
 template <class T, class I, class O>
-status aggregate_several(const context& ctx, const aggregate_several_args<T, I, O>& a, workspace w) {
+status aggregate_several(const context& ctx, const aggregate_several_args<T, I, O>& a,
+                         workspace w) {
   return detail::run_verb(ctx, a, w, "aggregate_several", detail::body_of(ctx, a));
 }
 template <class T, class I, class O>
@@ -204,8 +207,7 @@ status aggregate_several_backward(const context& ctx,
   return detail::run_verb(ctx, a, w, "aggregate_several_backward", detail::body_of(ctx, a));
 }
 template <class T, class I, class O>
-std::size_t workspace_bytes(const context& ctx,
-                            const aggregate_several_backward_args<T, I, O>& a) {
+std::size_t workspace_bytes(const context& ctx, const aggregate_several_backward_args<T, I, O>& a) {
   return detail::count_bytes(detail::body_of(ctx, a));
 }
 

@@ -13,15 +13,15 @@ namespace quipu {
 /// How the messages of a row's edges become one row.
 enum class reduce : std::uint8_t { sum, mean, min, max };
 
-/// Which edge won each element of min or max: positions inside the row (edge position minus the row's
-/// offset). A row of up to 255 edges keeps one byte an element; a longer row keeps a 32-bit word an
-/// element as well, of which the byte repeats the low bits. So the winners, which are written once
-/// and read back as often as the output, cost a quarter of what an id would, whatever the longest row.
-/// In rows without edges nothing won, and what is stored means nothing.
+/// Which edge won each element of min or max: positions inside the row (edge position minus the
+/// row's offset). A row of up to 255 edges keeps one byte an element; a longer row keeps a 32-bit
+/// word an element as well, of which the byte repeats the low bits. So the winners, which are
+/// written once and read back as often as the output, cost a quarter of what an id would, whatever
+/// the longest row. In rows without edges nothing won, and what is stored means nothing.
 struct argument_view {
-  std::uint8_t* low = nullptr;           // [rows, features]
-  std::uint32_t* wide = nullptr;         // [wide rows, features]
-  const std::int32_t* rank = nullptr;    // [rows] which wide row; from the graph
+  std::uint8_t* low = nullptr;         // [rows, features]
+  std::uint32_t* wide = nullptr;       // [wide rows, features]
+  const std::int32_t* rank = nullptr;  // [rows] which wide row; from the graph
   std::int64_t rows = 0;
   std::int64_t wide_rows = 0;
   std::int64_t features = 0;
@@ -40,19 +40,20 @@ argument_view make_argument_view(const graph_view<I, O>& g, void* data, std::int
   const auto low = (g.rows() * features + 15) / 16 * 16;
   auto* bytes = static_cast<std::uint8_t*>(data);
   const auto& wide = g.forward.wide_rows;
-  return {bytes,    wide.count > 0 ? reinterpret_cast<std::uint32_t*>(bytes + low) : nullptr,
-          wide.rank, g.rows(), wide.count, features};
+  return {bytes,      wide.count > 0 ? reinterpret_cast<std::uint32_t*>(bytes + low) : nullptr,
+          wide.rank,  g.rows(),
+          wide.count, features};
 }
 
 /// Y[i] = op over the edges k of row i of w[k] * X[column of k].
 ///
-/// sum and mean use the graph's edge weights if it has any; mean divides by the number of edges. min
-/// and max ignore weights: the edge-wise winner, ties to the lowest edge position, NaN before
-/// numbers, -0 equal to +0; the output has the bits of the winning element. An empty row gives 0 and
-/// no argument. Every output element is written.
+/// sum and mean use the graph's edge weights if it has any; mean divides by the number of edges.
+/// min and max ignore weights: the edge-wise winner, ties to the lowest edge position, NaN before
+/// numbers, -0 equal to +0; the output has the bits of the winning element. An empty row gives 0
+/// and no argument. Every output element is written.
 ///
-/// Accumulates in fp32 (fp64 for fp64). Same bits every run. Moves edges * features * sizeof(T) bytes
-/// of gathered rows, plus input ids and the output once.
+/// Accumulates in fp32 (fp64 for fp64). Same bits every run. Moves edges * features * sizeof(T)
+/// bytes of gathered rows, plus input ids and the output once.
 ///
 /// Errors: invalid_argument names the field; workspace_too_small.
 template <element T, node_index I, node_index O = I>

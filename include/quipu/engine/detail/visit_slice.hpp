@@ -18,7 +18,8 @@ QUIPU_HD inline I load_index(const I* from) {
 
 template <int Size, bool Full, class Tile, class Program, class Rows, class I, class State>
 QUIPU_HD inline void visit_batch(const lane_position<Tile>& at, const Program& program,
-                                 const Rows& rows, const typename Rows::template cursor<Tile>& cursor,
+                                 const Rows& rows,
+                                 const typename Rows::template cursor<Tile>& cursor,
                                  const I (&columns)[Size], std::int64_t edge,
                                  std::uint32_t position, std::int32_t count, State& state) {
   using fragment_type = decltype(rows.template load<Tile>(cursor, columns[0]));
@@ -61,7 +62,8 @@ QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, const Program& p
   }
   if (done < work.count) {
     visit_batch<Unroll, false>(at, program, rows, cursor, columns, work.begin + done,
-                               position + static_cast<std::uint32_t>(done), work.count - done, state);
+                               position + static_cast<std::uint32_t>(done), work.count - done,
+                               state);
   }
   const slice_edges edges{work.begin, position, work.count};
   if constexpr (requires { program.settle(at, state, edges); }) program.settle(at, state, edges);

@@ -10,8 +10,8 @@ template <int Width>
 QUIPU_HD inline raw_vector<std::uint8_t, Width> load_bytes(const std::uint8_t* from) {
   raw_vector<std::uint8_t, Width> bytes;
 #ifdef __CUDA_ARCH__
-  using word = std::conditional_t<
-      Width == 2, std::uint16_t, std::conditional_t<Width == 4, std::uint32_t, uint2>>;
+  using word = std::conditional_t<Width == 2, std::uint16_t,
+                                  std::conditional_t<Width == 4, std::uint32_t, uint2>>;
   if constexpr (Width == 2 || Width == 4 || Width == 8) {
     if (reinterpret_cast<std::uintptr_t>(from) % Width == 0) {
       const word bits = __ldg(reinterpret_cast<const word*>(from));
@@ -54,14 +54,15 @@ struct edge_positions {
   const O* offsets;   // of the forward rows
 };
 
-/// Adds to `sum` the gradients of the receivers' elements whose winner is the edge at hand. Everything
-/// that the whole batch needs is asked for before anything is looked at; then only those gradient
-/// vectors are fetched in which the byte of some winner fits; and only for rows of more than 255
-/// edges, whose bytes do not tell all, the words.
+/// Adds to `sum` the gradients of the receivers' elements whose winner is the edge at hand.
+/// Everything that the whole batch needs is asked for before anything is looked at; then only those
+/// gradient vectors are fetched in which the byte of some winner fits; and only for rows of more
+/// than 255 edges, whose bytes do not tell all, the words.
 template <class T, class Tile, class O, class Batch>
-QUIPU_HD inline void take_winners(const lane_position<Tile>& at, accumulator<T> (&sum)[Tile::elements],
-                                  const Batch& batch, const gradient_rows<T>& gradient,
-                                  const argument_view& argument, const edge_positions<O>& positions) {
+QUIPU_HD inline void take_winners(const lane_position<Tile>& at,
+                                  accumulator<T> (&sum)[Tile::elements], const Batch& batch,
+                                  const gradient_rows<T>& gradient, const argument_view& argument,
+                                  const edge_positions<O>& positions) {
   raw_vector<std::uint8_t, Tile::width> winner[Batch::size][Tile::vectors];
   O edge[Batch::size], first[Batch::size], last[Batch::size];
   QUIPU_UNROLL
@@ -70,7 +71,8 @@ QUIPU_HD inline void take_winners(const lane_position<Tile>& at, accumulator<T> 
     const std::int64_t row = batch.columns[u];
     QUIPU_UNROLL
     for (int v = 0; v < Tile::vectors; ++v) {
-      winner[u][v] = load_bytes<Tile::width>(argument.low + row * argument.features + at.read_offset(v));
+      winner[u][v] =
+          load_bytes<Tile::width>(argument.low + row * argument.features + at.read_offset(v));
     }
     edge[u] = positions.edge_map[batch.edge(u)];
     first[u] = positions.offsets[row];
@@ -89,9 +91,11 @@ QUIPU_HD inline void take_winners(const lane_position<Tile>& at, accumulator<T> 
       QUIPU_UNROLL
       for (int e = 0; e < Tile::width; ++e) any |= winner[u][v].data[e] == low;
       if (!any) continue;
-      const auto g = load_vector<T, Tile::width>(gradient.data + row * gradient.row_stride + at.read_offset(v));
+      const auto g = load_vector<T, Tile::width>(gradient.data + row * gradient.row_stride +
+                                                 at.read_offset(v));
       const std::uint32_t* words =
-          wide ? argument.wide + argument.rank[row] * argument.features + at.read_offset(v) : nullptr;
+          wide ? argument.wide + argument.rank[row] * argument.features + at.read_offset(v)
+               : nullptr;
       QUIPU_UNROLL
       for (int e = 0; e < Tile::width; ++e) {
         if (winner[u][v].data[e] != low || (wide && words[e] != position)) continue;
@@ -137,13 +141,15 @@ struct winner_backward_program {
   }
 
   template <class Tile>
-  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, const state<Tile>& s) const {
+  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row,
+                       const state<Tile>& s) const {
     store_fragment(at, output + static_cast<std::int64_t>(row.row) * row_stride, s.sum);
   }
 };
 
 /// Gradient of several reductions at once, gathered over the reverse graph:
-/// dX[j] = sum over k of: dsum_i + dmean_i / degree_i + 2 x_j dsquares_i + [winner] (dmin_i, dmax_i).
+/// dX[j] = sum over k of: dsum_i + dmean_i / degree_i + 2 x_j dsquares_i + [winner] (dmin_i,
+/// dmax_i).
 template <element T, node_index I, node_index O>
 struct several_backward_program {
   using A = accumulator<T>;
@@ -186,7 +192,8 @@ struct several_backward_program {
   }
 
   template <class Tile>
-  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
+  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row,
+                       state<Tile> s) const {
     if (squares.data != nullptr && row.degree > 0) {
       const auto x = input.row(at, row.row);
       QUIPU_UNROLL
@@ -202,10 +209,12 @@ struct several_backward_program {
     for (int u = 0; u < Batch::size; ++u) {
       if (!batch.valid(u)) continue;
       const auto row = batch.columns[u];
-      const A w = weights != nullptr ? static_cast<A>(weights[positions.edge_map[batch.edge(u)]]) : A{1};
+      const A w =
+          weights != nullptr ? static_cast<A>(weights[positions.edge_map[batch.edge(u)]]) : A{1};
       if (sum.data != nullptr) add(s, w, sum.row(at, row));
       if (mean.data != nullptr) {
-        add(s, w / static_cast<A>(positions.offsets[row + 1] - positions.offsets[row]), mean.row(at, row));
+        add(s, w / static_cast<A>(positions.offsets[row + 1] - positions.offsets[row]),
+            mean.row(at, row));
       }
     }
   }
@@ -217,7 +226,8 @@ struct several_backward_program {
   }
 
   template <class Tile, class Batch>
-  QUIPU_HD void take_squares(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
+  QUIPU_HD void take_squares(const lane_position<Tile>& at, state<Tile>& s,
+                             const Batch& batch) const {
     QUIPU_UNROLL
     for (int u = 0; u < Batch::size; ++u) {
       if (!batch.valid(u)) continue;

@@ -80,7 +80,8 @@ struct sum_program {
   }
 
   template <class Tile, class I>
-  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
+  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row,
+                       state<Tile> s) const {
     if (op == reduce::mean && row.degree > 0) {
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) s.sum[i] /= static_cast<A>(row.degree);
@@ -89,12 +90,13 @@ struct sum_program {
   }
 };
 
-/// One lane's vector of winners' bytes, written in one access where it lies on a border of its size.
+/// One lane's vector of winners' bytes, written in one access where it lies on a border of its
+/// size.
 template <int Width>
 QUIPU_HD inline void store_bytes(std::uint8_t* to, const raw_vector<std::uint8_t, Width>& bytes) {
 #ifdef __CUDA_ARCH__
-  using word = std::conditional_t<
-      Width == 2, std::uint16_t, std::conditional_t<Width == 4, std::uint32_t, uint2>>;
+  using word = std::conditional_t<Width == 2, std::uint16_t,
+                                  std::conditional_t<Width == 4, std::uint32_t, uint2>>;
   if constexpr (Width == 2 || Width == 4 || Width == 8) {
     if (reinterpret_cast<std::uintptr_t>(to) % Width == 0) {
       word bits;
@@ -188,7 +190,8 @@ struct input_rows {
 
   /// Replaces element i of a slice's state by the slice's first NaN, if it has one.
   template <class State>
-  QUIPU_HD void take_first_nan(State& s, int i, const slice_edges& edges, std::int64_t feature) const {
+  QUIPU_HD void take_first_nan(State& s, int i, const slice_edges& edges,
+                               std::int64_t feature) const {
     for (std::int32_t k = 0; k < edges.count; ++k) {
       const auto v = widen(at(edges.first_edge + k, feature));
       if (v == v) continue;
@@ -204,9 +207,10 @@ struct input_rows {
 /// Writes extrema with the bits of the elements that won. 16-bit NaNs lose their payload on the way
 /// to fp32 and back, so they, and they alone, are fetched again.
 template <class T, class Tile, class I, class State>
-QUIPU_HD inline void store_extremum(const lane_position<Tile>& at, const row_edges<I>& row, T* output,
-                                    std::int64_t row_stride, const input_rows<T, I>& input,
-                                    const State& s, store_hint hint) {
+QUIPU_HD inline void store_extremum(const lane_position<Tile>& at, const row_edges<I>& row,
+                                    T* output, std::int64_t row_stride,
+                                    const input_rows<T, I>& input, const State& s,
+                                    store_hint hint) {
   T* to = output + static_cast<std::int64_t>(row.row) * row_stride;
   store_fragment(at, to, s.best, hint);
   if constexpr (sizeof(T) == 2) {
@@ -225,7 +229,8 @@ struct extremum_program {
   using A = accumulator<T>;
   template <class Tile>
   struct state : extremum_state<E, A, Tile::elements, positions::kept> {
-    A check;  // sum of all that was seen: NaN if any of it was (or if infinities of both signs were)
+    A check;  // sum of all that was seen: NaN if any of it was (or if infinities of both signs
+              // were)
   };
 
   T* output;
@@ -259,7 +264,8 @@ struct extremum_program {
   }
 
   template <class Tile>
-  QUIPU_HD void settle(const lane_position<Tile>& at, state<Tile>& s, const slice_edges& edges) const {
+  QUIPU_HD void settle(const lane_position<Tile>& at, state<Tile>& s,
+                       const slice_edges& edges) const {
     if (s.check == s.check) return;
     for (int v = 0; v < Tile::vectors; ++v) {
       for (int e = 0; at.active(v) && e < Tile::width; ++e) {
@@ -274,7 +280,8 @@ struct extremum_program {
   }
 
   template <class Tile>
-  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
+  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row,
+                       state<Tile> s) const {
     s.resolve(row.degree);
     store_extremum<T>(at, row, output, row_stride, input, s, hint);
     store_argument(at, argument, row, s.position);
@@ -334,7 +341,8 @@ struct several_program {
   }
 
   template <class Tile>
-  QUIPU_HD void settle(const lane_position<Tile>& at, state<Tile>& s, const slice_edges& edges) const {
+  QUIPU_HD void settle(const lane_position<Tile>& at, state<Tile>& s,
+                       const slice_edges& edges) const {
     for (int i = 0; i < Tile::elements; ++i) {
       if (s.sum[i] == s.sum[i] || !at.active(i / Tile::width)) continue;
       const auto feature = at.feature(i / Tile::width) + i % Tile::width;
@@ -355,7 +363,8 @@ struct several_program {
   }
 
   template <class Tile>
-  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row, state<Tile> s) const {
+  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row,
+                       state<Tile> s) const {
     const auto put = [&](const target& t, const A(&values)[Tile::elements]) {
       if (t.data == nullptr) return;
       store_fragment(at, t.data + static_cast<std::int64_t>(row.row) * t.row_stride, values, hint);

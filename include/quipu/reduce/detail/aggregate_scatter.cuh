@@ -196,8 +196,8 @@ status clear_rows(const context& ctx, T* data, std::int64_t row_stride, std::int
   const auto count = static_cast<std::size_t>(rows);
   return from_cuda(row_stride == features || rows <= 1
                        ? cudaMemsetAsync(data, 0, row_bytes * count, ctx.stream)
-                       : cudaMemset2DAsync(data, static_cast<std::size_t>(row_stride) * sizeof(T), 0,
-                                           row_bytes, count, ctx.stream),
+                       : cudaMemset2DAsync(data, static_cast<std::size_t>(row_stride) * sizeof(T),
+                                           0, row_bytes, count, ctx.stream),
                    "grad_input: clearing");
 }
 

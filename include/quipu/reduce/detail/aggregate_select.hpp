@@ -20,8 +20,10 @@ auto select_program(const aggregate_args<T, I, O>& a, Use&& use) {
     const input_rows<T, I> input{rows.data, rows.row_stride, forward.csr.indices};
     return extremum_program<T, I, E>{out, stride, a.argument, input};
   };
-  if (a.op == reduce::max) return use(extremum_of.template operator()<extremum::max>(), rows, forward);
-  if (a.op == reduce::min) return use(extremum_of.template operator()<extremum::min>(), rows, forward);
+  if (a.op == reduce::max)
+    return use(extremum_of.template operator()<extremum::max>(), rows, forward);
+  if (a.op == reduce::min)
+    return use(extremum_of.template operator()<extremum::min>(), rows, forward);
   if (const float* w = forward.csr.weights; w != nullptr) {
     return use(sum_program<T, weight_factor>{out, stride, {w}, a.op}, rows, forward);
   }
@@ -59,8 +61,14 @@ several_program<T, I, P> make_several(const aggregate_several_args<T, I, O>& a) 
     return typename several_program<T, I, P>::target{m.data_handle(), m.stride(0)};
   };
   const auto& csr = a.graph.forward.csr;
-  return {to(a.sum),      to(a.mean),     to(a.min),   to(a.max),
-          to(a.squares),  a.min_argument, a.max_argument, csr.weights,
+  return {to(a.sum),
+          to(a.mean),
+          to(a.min),
+          to(a.max),
+          to(a.squares),
+          a.min_argument,
+          a.max_argument,
+          csr.weights,
           input_rows<T, I>{a.input.data_handle(), a.input.stride(0), csr.indices}};
 }
 

@@ -93,8 +93,8 @@ byte_range range_of(const matrix_view<T>& m) {
   return range_of(m.data_handle(), none ? 0 : (m.extent(0) - 1) * m.stride(0) + m.extent(1));
 }
 
-/// True if two matrices share an element; outputs may share none with anything. Column blocks of one
-/// wide matrix lie side by side: their address ranges meet, their elements do not.
+/// True if two matrices share an element; outputs may share none with anything. Column blocks of
+/// one wide matrix lie side by side: their address ranges meet, their elements do not.
 template <class A, class B>
 bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
   const auto x = range_of(a);
@@ -126,8 +126,8 @@ status check_arguments(const Context& ctx, const aggregate_args<T, I, O>& a) {
   c.matrix(a.output, g.rows(), features, "output: null, or not where the context works",
            "output: rows differ from the graph's rows", "output: features", "output: row stride");
   c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
-           "input: rows differ from the graph's columns", "input: features differ from the output's",
-           "input: row stride");
+           "input: rows differ from the graph's columns",
+           "input: features differ from the output's", "input: row stride");
   c.that(!overlap(a.input, a.output), "output: overlaps the input");
   const bool extremum = a.op == reduce::min || a.op == reduce::max;
   if (!a.argument.empty()) {
@@ -145,7 +145,8 @@ status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O
   argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
-  c.that(g.has_reverse() || g.columns() == 0, "graph: made without its reverse, which backward needs");
+  c.that(g.has_reverse() || g.columns() == 0,
+         "graph: made without its reverse, which backward needs");
   c.direction(g.reverse, "graph: incomplete, or not where the context works");
   c.matrix(a.grad_input, g.columns(), features, "grad_input: null, or not where the context works",
            "grad_input: rows differ from the graph's columns", "grad_input: features",
@@ -155,7 +156,8 @@ status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O
            "grad_output: features differ from grad_input's", "grad_output: row stride");
   c.that(!overlap(a.grad_output, a.grad_input), "grad_input: overlaps grad_output");
   if (a.op == reduce::min || a.op == reduce::max) {
-    c.that(!a.argument.empty() || g.rows() * features == 0, "argument: missing; min and max need it");
+    c.that(!a.argument.empty() || g.rows() * features == 0,
+           "argument: missing; min and max need it");
     if (!a.argument.empty()) {
       c.argument(a.argument, g, features, "argument: not where the context works",
                  "argument: made for another graph or width");
@@ -225,7 +227,8 @@ status check_arguments(const Context& ctx, const aggregate_several_args<T, I, O>
   c.that(!overlap(a.min_argument, a.max_argument), "max_argument: overlaps min_argument");
   for (const auto* w : {&a.min_argument, &a.max_argument}) {
     c.that(!overlap(*w, range_of(a.input)), "argument: overlaps the input");
-    for (const auto* m : outputs) c.that(!overlap(*w, range_of(*m)), "argument: overlaps an output");
+    for (const auto* m : outputs)
+      c.that(!overlap(*w, range_of(*m)), "argument: overlaps an output");
   }
   return c.outcome();
 }
@@ -235,7 +238,8 @@ status check_arguments(const Context& ctx, const aggregate_several_backward_args
   argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
-  c.that(g.has_reverse() || g.columns() == 0, "graph: made without its reverse, which backward needs");
+  c.that(g.has_reverse() || g.columns() == 0,
+         "graph: made without its reverse, which backward needs");
   c.direction(g.reverse, "graph: incomplete, or not where the context works");
   c.matrix(a.grad_input, g.columns(), features, "grad_input: null, or not where the context works",
            "grad_input: rows differ from the graph's columns", "grad_input: features",
@@ -250,10 +254,14 @@ status check_arguments(const Context& ctx, const aggregate_several_backward_args
     c.that(!w.empty(), what);
     if (!w.empty()) c.argument(w, g, features, what, what);
   };
-  winners(given(a.grad_min), a.min_argument, "min_argument: missing, or its shape, width or memory");
-  winners(given(a.grad_max), a.max_argument, "max_argument: missing, or its shape, width or memory");
-  for (const auto* m : {&a.grad_sum, &a.grad_mean, &a.grad_min, &a.grad_max, &a.grad_squares, &a.input}) {
-    if (given(*m)) c.that(!overlap(*m, a.grad_input), "grad_input: overlaps a gradient or the input");
+  winners(given(a.grad_min), a.min_argument,
+          "min_argument: missing, or its shape, width or memory");
+  winners(given(a.grad_max), a.max_argument,
+          "max_argument: missing, or its shape, width or memory");
+  for (const auto* m :
+       {&a.grad_sum, &a.grad_mean, &a.grad_min, &a.grad_max, &a.grad_squares, &a.input}) {
+    if (given(*m))
+      c.that(!overlap(*m, a.grad_input), "grad_input: overlaps a gradient or the input");
   }
   if (given(a.grad_squares)) {
     c.that(given(a.input) || g.columns() * features == 0,
