@@ -49,8 +49,7 @@ struct dense_rows {
     const T* row = c.row0 + row_start(column);
     fragment<T, Tile> f;
     QUIPU_UNROLL
-    for (int v = 0; v < Tile::vectors; ++v)
-      f.vectors[v] = load_vector<T, Tile::width>(row + c.shift[v]);
+    for (int v = 0; v < Tile::vectors; ++v) load_fragment_vector(f, v, row + c.shift[v]);
     return f;
   }
 

@@ -81,6 +81,26 @@ struct fragment {
   }
 };
 
+/// On the host a lane's vector is long, and is read where it lies instead of being copied first.
+template <class T, class Tile>
+requires(sizeof(T) * Tile::width > 16) struct fragment<T, Tile> {
+  using element_type = T;
+  const T* vectors[Tile::vectors];
+
+  QUIPU_HD accumulator<T> value(int i) const {
+    return widen(vectors[i / Tile::width][i % Tile::width]);
+  }
+};
+
+template <class T, class Tile>
+QUIPU_HD inline void load_fragment_vector(fragment<T, Tile>& f, int vector, const T* from) {
+  if constexpr (sizeof(T) * Tile::width > 16) {
+    f.vectors[vector] = from;
+  } else {
+    f.vectors[vector] = load_vector<T, Tile::width>(from);
+  }
+}
+
 /// Writes a lane's part of an output row, converting `values` to T.
 template <class T, class Tile>
 QUIPU_HD inline void store_fragment(const lane_position<Tile>& at, T* row,

@@ -41,7 +41,7 @@ struct gradient_rows {
     fragment<T, Tile> f;
     QUIPU_UNROLL
     for (int v = 0; v < Tile::vectors; ++v) {
-      f.vectors[v] = load_vector<T, Tile::width>(data + r * row_stride + at.read_offset(v));
+      load_fragment_vector(f, v, data + r * row_stride + at.read_offset(v));
     }
     return f;
   }

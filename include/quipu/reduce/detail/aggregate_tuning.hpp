@@ -37,7 +37,7 @@ requires(Width > 1) struct aggregate_tuning<Width, state_weight::light> {
   static constexpr std::array table{
       engine_policy{1, 1, Width, 4, 256},  engine_policy{2, 1, Width, 4, 256},
       engine_policy{4, 1, Width, 8, 256},  engine_policy{8, 1, Width, 8, 256},
-      engine_policy{8, 2, Width, 4, 128},  engine_policy{16, 1, Width, 8, 256},
+      engine_policy{8, 2, Width, 4, 256},  engine_policy{16, 1, Width, 8, 256},
       engine_policy{16, 2, Width, 4, 128}, engine_policy{32, 1, Width, 8, 256},
       engine_policy{32, 2, Width, 4, 128}};
 
