@@ -6,11 +6,29 @@ run, and the bars with what was measured.
   python3 bench/summary.py bench/results/reduce.json [bench/results/graph.json] [--markdown]
 """
 import json
+import math
 import statistics
 import sys
 from collections import defaultdict
 
-HBM_GB_PER_S = 4540  # read kernel; see docs/performance.md
+NODES = {"roads_like": 57_073, "arxiv_like": 169_343, "reviews_like": 148_801, "tolokers_like": 11_758,
+         "hm_like": 46_563, "avazu_like": 76_269, "twitch_like": 168_114, "web_like": 2_890_331,
+         "web-fraud": 2_890_331, "reddit_like": 232_965, "products_like": 2_449_029}
+# Random gather of 128-1024 byte rows on this GPU by table size in MB: GB/s, measured (the middle of each range).
+CEILING = [(40, 9600), (80, 6250), (200, 4800), (1000, 4100), (8000, 3900)]
+
+
+def ceiling(table_bytes):
+    """The gather ceiling for a table of this size, between the measured sizes by its logarithm."""
+    mb = table_bytes / 1e6
+    if mb <= CEILING[0][0]:
+        return CEILING[0][1]
+    for (a, x), (b, y) in zip(CEILING, CEILING[1:]):
+        if mb <= b:
+            return x + (y - x) * math.log(mb / a) / math.log(b / a)
+    return CEILING[-1][1]
+
+
 PEERS_MAX = {  # best peer, ms, fp32, 128 features, measured on the same GPU (docs/performance.md)
     "arxiv_like": 0.381, "reviews_like": 0.351, "tolokers_like": 0.145, "roads_like": 0.098,
     "avazu_like": 1.70, "hm_like": 1.61, "twitch_like": 1.46, "web_like": 20.4, "products_like": 11.8}
@@ -19,6 +37,9 @@ PEERS_MAX = {  # best peer, ms, fp32, 128 features, measured on the same GPU (do
 PEERS_SCATTER = {  # the peers' plain scatter-add for the gradient of max, ms, same source
     "arxiv_like": 0.415, "reviews_like": 0.379, "tolokers_like": 0.036, "roads_like": 0.100, "avazu_like": 0.188,
     "hm_like": 0.120, "twitch_like": 0.534, "web_like": 7.09, "products_like": 8.21}
+
+
+GATHERED = {}  # GB of rows that a case reads, by the same key as its time
 
 
 def load(path):
@@ -31,8 +52,9 @@ def load(path):
         family, graph = parts[0], parts[1]
         features = next((int(p) for p in parts[2:] if p.isdigit()), 0)
         element = next((p for p in parts[2:] if p in ("f32", "f16", "bf16")), "f32")
-        times[family, graph, features, element].append((run["real_time"], run.get("GB_per_s", 0)))
-    return {k: statistics.median(t for t, _ in v) for k, v in times.items()}
+        times[family, graph, features, element].append(run["real_time"])
+        GATHERED[family, graph, features, element] = run.get("gathered_GB", 0)
+    return {k: statistics.median(v) for k, v in times.items()}
 
 
 def bars(ms):
@@ -93,8 +115,10 @@ def graph_tables(ms):
             sparse = [ms[c, g, f, "f32"] for c in ("cusparse_default", "cusparse_csr2", "cusparse_csr3") if (c, g, f, "f32") in ms]
             floor, ours = ms["floor", g, f, "f32"], ms["sum", g, f, "f32"]
             rows.append([g, str(f), f"{ours:.3f}", f"{floor:.3f}", f"{min(sparse):.3f}" if sparse else "",
-                         f"{ours / floor:.2f}"])
-    print(table(["graph", "features", "quipu ms", "floor ms", "cuSPARSE ms", "quipu / floor"], rows), "\n")
+                         f"{ours / floor:.2f}", f"{GATHERED['sum', g, f, 'f32'] / ours * 1e3:.0f}",
+                         f"{GATHERED['sum', g, f, 'f32'] / ours * 1e3 / ceiling(NODES[g] * f * 4):.2f}"])
+    print(table(["graph", "features", "quipu ms", "floor ms", "cuSPARSE ms", "quipu / floor", "GB/s gathered",
+                 "of the ceiling"], rows), "\n")
     rows = []
     for g in graphs:
         floor = ms["floor", g, 128, "f32"]
