@@ -2,17 +2,17 @@
 // Times of making graphs on the device: from an edge list in the order of its senders, reverse
 // graph and both schedules included; and of the synthetic generator.
 //   quipu_bench_graph --benchmark_out=F --benchmark_out_format=json
-#include <benchmark/benchmark.h>
-
 #include <string>
 
 #include "quipu/graph/make_graph.hpp"
 #include "quipu/io/synthetic.hpp"
+#include "registry.hpp"
 #include "timing.hpp"
 
 namespace {
 
 using namespace quipu;
+using bench::add;
 using I = std::int32_t;
 
 context on_own_stream() {
@@ -64,23 +64,14 @@ void time_synthetic(benchmark::State& state, const std::string& name) {
   for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3);
 }
 
-template <class Function, class... Args>
-void add(const std::string& name, int iterations, Function f, Args... args) {
-  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { f(state, args...); })
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond)
-      ->Iterations(iterations);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const std::string g : {"arxiv_like", "reddit_like", "products_like"}) {
+  for (const std::string& g :
+       {std::string("arxiv_like"), std::string("reddit_like"), std::string("products_like")}) {
     add("make_graph/" + g, 5, time_make_graph, g, edge_option::apply);
     add("make_graph_one_way/" + g, 5, time_make_graph, g, edge_option::keep);
     add("make_synthetic/" + g, 2, time_synthetic, g);
   }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return bench::run(argc, argv);
 }

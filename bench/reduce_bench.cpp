@@ -3,7 +3,6 @@
 //   quipu_bench_reduce --benchmark_filter=REGEX --benchmark_out=F --benchmark_out_format=json
 // Names are family/graph/features/element. `cold` runs drive the L2 cache out before each
 // iteration.
-#include <benchmark/benchmark.h>
 #include <cusparse.h>
 
 #include <memory>
@@ -12,12 +11,14 @@
 #include "quipu/graph/make_graph.hpp"
 #include "quipu/io/synthetic.hpp"
 #include "quipu/reduce/aggregate.hpp"
+#include "registry.hpp"
 #include "timing.hpp"
 #include "yardstick.hpp"
 
 namespace {
 
 using namespace quipu;
+using bench::add;
 using I = std::int32_t;
 
 /// One graph at a time lives on the device, with inputs wide enough for every case.
@@ -262,14 +263,6 @@ void time_replay(benchmark::State& state, const std::string& name, int features,
   (void)cudaGraphDestroy(captured);
 }
 
-template <class Function, class... Args>
-void add(const std::string& name, int iterations, Function f, Args... args) {
-  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { f(state, args...); })
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond)
-      ->Iterations(iterations);
-}
-
 void add_graph(const std::string& g, bool every_width) {
   const int n = 11;
   for (const int f : {64, 128, 256}) {
@@ -315,7 +308,7 @@ int main(int argc, char** argv) {
     add_graph(g, true);
   }
   for (const char* twin : {"avazu-ctr", "hm-categories", "twitch-views", "web-fraud"}) {
-    for (const std::string g : {std::string(twin), std::string(twin) + ",flat"}) {
+    for (const auto& g : {std::string(twin), std::string(twin) + ",flat"}) {
       add("twin_sum/" + g + "/128/f32", 11, time_forward<float>, g, 128, quipu::reduce::sum,
           cache::warm);
       add("twin_max/" + g + "/128/f32", 11, time_forward<float>, g, 128, quipu::reduce::max,
@@ -327,7 +320,5 @@ int main(int argc, char** argv) {
     add(std::string("replay_") + label + "/cora/64/f32", 20, time_replay, std::string("cora"), 64,
         op);
   }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return bench::run(argc, argv);
 }
