@@ -67,6 +67,15 @@ inline std::int64_t candidate_edges(const graph_options& o, std::int64_t rows, s
          (o.add_self_loops == edge_option::apply ? (rows < columns ? rows : columns) : 0);
 }
 
+/// Everything about a build that can be told before an array is read.
+template <class I, class O>
+status check_build(const graph_options& o, std::int64_t rows, std::int64_t columns,
+                   std::int64_t edges) {
+  if (auto s = check_sizes<I, O>(rows, columns, edges); !s.ok()) return s;
+  if (auto s = check_options(o, rows, columns); !s.ok()) return s;
+  return check_sizes<I, O>(rows, columns, candidate_edges(o, rows, columns, edges));
+}
+
 inline bool drops_edges(const graph_options& o) {
   return o.symmetrise == edge_option::apply || o.remove_self_loops == edge_option::apply ||
          o.coalesce == edge_option::apply || o.add_self_loops == edge_option::apply;

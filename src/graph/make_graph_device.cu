@@ -389,10 +389,7 @@ result<graph<I, O>> make_graph(const context& ctx, const coo_view<I>& coo, const
   const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     const device_guard guard(ctx.device);
-    require(check_sizes<I, O>(coo.rows, coo.columns, coo.edges));
-    require(check_options(o, coo.rows, coo.columns));
-    require(check_sizes<I, O>(coo.rows, coo.columns,
-                              candidate_edges(o, coo.rows, coo.columns, coo.edges)));
+    require(check_build<I, O>(o, coo.rows, coo.columns, coo.edges));
     require(check_device_pointer(coo.row, coo.edges, "row: null or not device memory", ctx.device));
     require(check_device_pointer(coo.column, coo.edges, "column: null or not device memory",
                                  ctx.device));
@@ -408,9 +405,7 @@ result<graph<I, O>> make_graph(const context& ctx, const csr_view<I, O>& csr,
   const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     require(validate(ctx, csr));
-    require(check_options(o, csr.rows, csr.columns));
-    require(check_sizes<I, O>(csr.rows, csr.columns,
-                              candidate_edges(o, csr.rows, csr.columns, csr.edges)));
+    require(check_build<I, O>(o, csr.rows, csr.columns, csr.edges));
     require(check_weights(ctx, csr.weights, csr.edges));
     const device_guard guard(ctx.device);
     auto rows = require(scratch<I>::make(ctx, csr.edges));

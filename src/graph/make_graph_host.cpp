@@ -265,10 +265,7 @@ result<graph<I, O>> make_graph(const host_context&, const coo_view<I>& coo,
   using namespace detail;
   const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
-    require(check_sizes<I, O>(coo.rows, coo.columns, coo.edges));
-    require(check_options(o, coo.rows, coo.columns));
-    require(check_sizes<I, O>(coo.rows, coo.columns,
-                              candidate_edges(o, coo.rows, coo.columns, coo.edges)));
+    require(check_build<I, O>(o, coo.rows, coo.columns, coo.edges));
     require(inspect_edges(coo));
     return build<I, O>(coo, o, edge_order::by_column);
   });
@@ -281,9 +278,7 @@ result<graph<I, O>> make_graph(const host_context& ctx, const csr_view<I, O>& cs
   const trace_range range("make_graph");
   return as_result<result<graph<I, O>>>([&]() -> result<graph<I, O>> {
     require(validate(ctx, csr));
-    require(check_options(o, csr.rows, csr.columns));
-    require(check_sizes<I, O>(csr.rows, csr.columns,
-                              candidate_edges(o, csr.rows, csr.columns, csr.edges)));
+    require(check_build<I, O>(o, csr.rows, csr.columns, csr.edges));
     std::vector<I> rows(static_cast<std::size_t>(csr.edges));
     for (std::int64_t r = 0; r < csr.rows; ++r) {
       std::fill(rows.begin() + csr.offsets[r], rows.begin() + csr.offsets[r + 1],

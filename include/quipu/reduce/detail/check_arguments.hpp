@@ -54,6 +54,18 @@ class argument_check {
     pointer(d.csr.indices, d.csr.edges, what);
   }
 
+  /// What every gradient needs: the reverse graph, and room for the senders' rows.
+  template <class T, class I, class O>
+  void backward(const graph_view<I, O>& g, const matrix_view<T>& grad_input) {
+    that(g.has_reverse() || g.columns() == 0,
+         "graph: made without its reverse, which backward needs");
+    direction(g.reverse, "graph: incomplete, or not where the context works");
+    matrix(grad_input, g.columns(), grad_input.extent(1),
+           "grad_input: null, or not where the context works",
+           "grad_input: rows differ from the graph's columns", "grad_input: features",
+           "grad_input: row stride");
+  }
+
   template <class I, class O>
   void argument(const argument_view& a, const graph_view<I, O>& g, std::int64_t features,
                 const char* what_pointer, const char* what_shape) {
@@ -145,12 +157,7 @@ status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O
   argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
-  c.that(g.has_reverse() || g.columns() == 0,
-         "graph: made without its reverse, which backward needs");
-  c.direction(g.reverse, "graph: incomplete, or not where the context works");
-  c.matrix(a.grad_input, g.columns(), features, "grad_input: null, or not where the context works",
-           "grad_input: rows differ from the graph's columns", "grad_input: features",
-           "grad_input: row stride");
+  c.backward(g, a.grad_input);
   c.matrix(a.grad_output, g.rows(), features, "grad_output: null, or not where the context works",
            "grad_output: rows differ from the graph's rows",
            "grad_output: features differ from grad_input's", "grad_output: row stride");
@@ -238,12 +245,7 @@ status check_arguments(const Context& ctx, const aggregate_several_backward_args
   argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
-  c.that(g.has_reverse() || g.columns() == 0,
-         "graph: made without its reverse, which backward needs");
-  c.direction(g.reverse, "graph: incomplete, or not where the context works");
-  c.matrix(a.grad_input, g.columns(), features, "grad_input: null, or not where the context works",
-           "grad_input: rows differ from the graph's columns", "grad_input: features",
-           "grad_input: row stride");
+  c.backward(g, a.grad_input);
   check_optional(c, a.grad_sum, g.rows(), features, "grad_sum: shape, stride or memory");
   check_optional(c, a.grad_mean, g.rows(), features, "grad_mean: shape, stride or memory");
   check_optional(c, a.grad_min, g.rows(), features, "grad_min: shape, stride or memory");
