@@ -195,13 +195,13 @@ void make_schedule(direction_storage<I, O>& d, const schedule_options& options) 
 /// Numbers the rows that are longer than a byte can count.
 template <class I, class O>
 void number_wide_rows(direction_storage<I, O>& d) {
-  if (d.view.degrees.max_degree <= wide_rows_view::longest_narrow) return;
+  if (!wide_rows_view::is_wide(d.view.degrees.max_degree)) return;
   const auto& csr = d.view.csr;
   d.wide_rank = require(make_host_buffer<std::int32_t>(csr.rows));
   std::int32_t count = 0;
   for (std::int64_t r = 0; r < csr.rows; ++r) {
     d.wide_rank.data()[r] = count;
-    count += csr.offsets[r + 1] - csr.offsets[r] > wide_rows_view::longest_narrow;
+    count += wide_rows_view::is_wide(csr.offsets[r + 1] - csr.offsets[r]);
   }
   d.view.wide_rows = {d.wide_rank.data(), count};
 }

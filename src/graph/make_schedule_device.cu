@@ -96,7 +96,7 @@ template <class O>
 __global__ void mark_wide(const O* offsets, std::int64_t rows, std::int32_t* marks) {
   const auto r = thread_index();
   if (r >= rows) return;
-  marks[r] = offsets[r + 1] - offsets[r] > wide_rows_view::longest_narrow ? 1 : 0;
+  marks[r] = wide_rows_view::is_wide(offsets[r + 1] - offsets[r]) ? 1 : 0;
 }
 
 template <class I, class O>
@@ -125,7 +125,7 @@ void scan_places(const context& ctx, place* places, std::int64_t count) {
 /// Numbers the rows that are longer than a byte can count.
 template <class I, class O>
 void number_wide_rows(const context& ctx, direction_storage<I, O>& d) {
-  if (d.view.degrees.max_degree <= wide_rows_view::longest_narrow) return;
+  if (!wide_rows_view::is_wide(d.view.degrees.max_degree)) return;
   const auto rows = d.view.csr.rows;
   auto marks = require(scratch<std::int32_t>::make(ctx, rows));
   d.wide_rank = require(make_device_buffer<std::int32_t>(ctx, rows));

@@ -42,6 +42,35 @@ TEST_CASE("host aggregate gives the same bits whatever the threads") {
   }
 }
 
+TEST_CASE("winners are refused where their words cannot name every sender") {
+  constexpr std::int64_t columns = std::int64_t{1} << 32;
+  struct {
+    float y = 7;
+    std::uint8_t low = 7;
+    float x = 1;  // the input claims all addresses behind it, so it comes last
+  } m;
+  const std::int64_t offsets[] = {0, 0};
+  const quipu::slice<std::int64_t> whole{0, 0, 0};
+  quipu::aggregate_args<float, std::int64_t> a;
+  auto& forward = a.graph.forward;
+  forward.csr.rows = 1;
+  forward.csr.columns = columns;
+  forward.csr.offsets = offsets;
+  forward.schedule.slices = &whole;
+  forward.schedule.slice_count = 1;
+  a.input = quipu::make_matrix_view<const float>(&m.x, columns, 1);
+  a.output = quipu::make_matrix_view(&m.y, 1, 1);
+  a.op = quipu::reduce::max;
+  a.argument = quipu::make_argument_view(a.graph, &m.low, 1);
+  const auto refused = quipu::aggregate(quipu::host_context{1}, a);
+  REQUIRE(refused.code == quipu::status_code::invalid_argument);
+  REQUIRE(refused.actual == columns);
+  REQUIRE(m.y == 7);
+  a.argument = {};
+  REQUIRE(quipu::aggregate(quipu::host_context{1}, a).ok());
+  REQUIRE(m.y == 0);
+}
+
 TEST_CASE("the value of a maximum does not depend on the order of edges") {
   std::mt19937_64 random(34);
   auto g = test::random_graph(35, 120, 90, 12, 400);

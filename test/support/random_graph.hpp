@@ -64,6 +64,17 @@ inline std::vector<named_graph> graph_zoo() {
   zoo.push_back({"hub among many", random_graph(4, 300, 400, 9, 1500)});
   zoo.push_back({"more senders", random_graph(5, 40, 900, 40)});
   zoo.push_back({"more receivers", random_graph(6, 900, 7, 2)});
+  oracle::graph
+      border;  // lengths around the longest row whose positions fit a byte; some senders twice
+  border.rows = 8;
+  border.columns = 600;
+  for (std::int64_t i = 0; i < border.rows; ++i) {
+    for (std::int64_t k = 0; k < 252 + i; ++k) {
+      border.indices.push_back((i * 71 + k * k * 13 + 300) % 600);
+    }
+    border.offsets.push_back(static_cast<std::int64_t>(border.indices.size()));
+  }
+  zoo.push_back({"rows of 252 to 259 edges", border});
   zoo.push_back({"weighted", random_graph(7, 200, 180, 12, 600, true)});
   return zoo;
 }

@@ -16,10 +16,11 @@ struct degree_statistics {
   std::int64_t empty_rows = 0;
 };
 
-/// Rows whose edge positions do not fit a byte, numbered from 0: what is kept per row element in a
-/// byte for all others gets a word for these.
+/// Wide rows, numbered from 0: those with more edges than a byte can number. What is kept per row
+/// element in a byte for all others gets a word for these.
 struct wide_rows_view {
-  static constexpr std::int64_t longest_narrow = 255;
+  QUIPU_HD static constexpr bool is_wide(std::int64_t degree) { return degree > 255; }
+
   const std::int32_t* rank = nullptr;  // [rows] number of a wide row; null: there are none
   std::int64_t count = 0;
 };
@@ -38,7 +39,8 @@ template <node_index I, node_index O = I>
 struct graph_view {
   direction_view<I, O> forward;  // rows receive
   direction_view<I, O> reverse;  // senders as rows; reverse.csr.offsets is null when not built
-  const O* edge_map = nullptr;   // [edges] forward edge position of each reverse edge
+  const O* edge_map =
+      nullptr;  // [edges] forward edge position of each reverse edge; rises in a row
 
   std::int64_t rows() const { return forward.csr.rows; }
   std::int64_t columns() const { return forward.csr.columns; }

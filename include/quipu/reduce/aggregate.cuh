@@ -162,12 +162,12 @@ auto body_of(const context& ctx, const aggregate_backward_args<T, I, O>& a) {
 }
 
 template <class I, class O>
-__global__ void expand_argument_kernel(argument_view a, const O* offsets,
+__global__ void expand_argument_kernel(argument_view a, const csr_view<I, O> csr,
                                        matrix_view<std::int64_t> edges) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (k >= a.rows * a.features) return;
   const auto row = k / a.features;
-  edges(row, k % a.features) = edge_of(a, offsets, row, k % a.features);
+  edges(row, k % a.features) = edge_of(a, csr, row, k % a.features);
 }
 
 }  // namespace detail
@@ -222,7 +222,7 @@ status expand_argument(const context& ctx, const graph_view<I, O>& g, const argu
   if (count == 0) return success();
   return detail::launch(ctx, detail::expand_argument_kernel<I, O>,
                         dim3(static_cast<unsigned>((count + 255) / 256)), 256, false, a,
-                        g.forward.csr.offsets, edges);
+                        g.forward.csr, edges);
 }
 
 }  // namespace quipu

@@ -13,19 +13,22 @@ namespace quipu {
 /// How the messages of a row's edges become one row.
 enum class reduce : std::uint8_t { sum, mean, min, max };
 
-/// Which edge won each element of min or max: positions inside the row (edge position minus the
-/// row's offset). A row of up to 255 edges keeps one byte an element; a longer row keeps a 32-bit
-/// word an element as well, of which the byte repeats the low bits. So the winners, which are
-/// written once and read back as often as the output, cost a quarter of what an id would, whatever
-/// the longest row. In rows without edges nothing won, and what is stored means nothing.
+/// Which edge won each element of min or max. A row of up to 255 edges keeps a byte an element, the
+/// edge's position inside the row (edge position minus the row's offset): a quarter of what an id
+/// would cost in traffic. A longer row is wide: it keeps the sender's id in a 32-bit word an
+/// element, which backward need not look up, and its low bits in the byte. Of parallel edges, which
+/// carry equal values, the sender's id means the first. In rows without edges nothing won, and what
+/// is stored means nothing.
 struct argument_view {
+  static constexpr std::int64_t most_columns = 0xffffffff;
+
   std::uint8_t* low = nullptr;         // [rows, features]
   std::uint32_t* wide = nullptr;       // [wide rows, features]
   const std::int32_t* rank = nullptr;  // [rows] which wide row; from the graph
   std::int64_t rows = 0;
   std::int64_t wide_rows = 0;
   std::int64_t features = 0;
-  bool empty() const { return low == nullptr; }
+  QUIPU_HD bool empty() const { return low == nullptr; }
 };
 
 /// Bytes that the winners of a graph take.
@@ -148,6 +151,7 @@ template <class T, class I, class O>
 std::size_t workspace_bytes(const context&, const aggregate_several_backward_args<T, I, O>&);
 
 /// Turns stored winners into global edge positions, -1 where none won: [rows, features] int64.
+/// Walks the ids of wide rows once an element.
 template <class I, class O>
 status expand_argument(const context&, const graph_view<I, O>&, const argument_view&,
                        matrix_view<std::int64_t> edges);

@@ -47,22 +47,35 @@ struct gradient_rows {
   }
 };
 
-/// Where a reverse edge lies in its forward row.
-template <node_index O>
-struct edge_positions {
-  const O* edge_map;  // forward edge position of each reverse edge
-  const O* offsets;   // of the forward rows
+/// Edges of the reverse graph, and where they lie in their forward rows.
+template <node_index I, node_index O>
+struct reverse_edges {
+  const O* edge_map;         // forward edge position of each reverse edge
+  const O* forward_offsets;  // of the receivers
+  const O* offsets;          // of the senders
+  const I* receivers;
+
+  explicit reverse_edges(const graph_view<I, O>& g)
+      : edge_map(g.edge_map),
+        forward_offsets(g.forward.csr.offsets),
+        offsets(g.reverse.csr.offsets),
+        receivers(g.reverse.csr.indices) {}
+
+  /// Of parallel edges, which lie side by side, true for the first.
+  QUIPU_HD bool is_first_of_parallel(I sender, std::int64_t edge) const {
+    return edge == offsets[sender] || receivers[edge - 1] != receivers[edge];
+  }
 };
 
 /// Adds to `sum` the gradients of the receivers' elements whose winner is the edge at hand.
 /// Everything that the whole batch needs is asked for before anything is looked at; then only those
-/// gradient vectors are fetched in which the byte of some winner fits; and only for rows of more
-/// than 255 edges, whose bytes do not tell all, the words.
-template <class T, class Tile, class O, class Batch>
-QUIPU_HD inline void take_winners(const lane_position<Tile>& at,
+/// gradient vectors are fetched in which the byte of some winner fits; and only for wide rows,
+/// whose bytes do not tell all, the words.
+template <class T, class Tile, class I, class O, class Batch>
+QUIPU_HD inline void take_winners(const lane_position<Tile>& at, I sender,
                                   accumulator<T> (&sum)[Tile::elements], const Batch& batch,
                                   const gradient_rows<T>& gradient, const argument_view& argument,
-                                  const edge_positions<O>& positions) {
+                                  const reverse_edges<I, O>& edges) {
   raw_vector<std::uint8_t, Tile::width> winner[Batch::size][Tile::vectors];
   O edge[Batch::size], first[Batch::size], last[Batch::size];
   QUIPU_UNROLL
@@ -74,23 +87,23 @@ QUIPU_HD inline void take_winners(const lane_position<Tile>& at,
       winner[u][v] =
           load_bytes<Tile::width>(argument.low + row * argument.features + at.read_offset(v));
     }
-    edge[u] = positions.edge_map[batch.edge(u)];
-    first[u] = positions.offsets[row];
-    last[u] = positions.offsets[row + 1];
+    edge[u] = edges.edge_map[batch.edge(u)];
+    first[u] = edges.forward_offsets[row];
+    last[u] = edges.forward_offsets[row + 1];
   }
   QUIPU_UNROLL
   for (int u = 0; u < Batch::size; ++u) {
     if (!batch.valid(u)) continue;
     const std::int64_t row = batch.columns[u];
-    const auto position = static_cast<std::uint32_t>(edge[u] - first[u]);
-    const auto low = static_cast<std::uint8_t>(position);
-    const bool wide = last[u] - first[u] > wide_rows_view::longest_narrow;
+    const bool wide = wide_rows_view::is_wide(last[u] - first[u]);
+    const auto name = static_cast<std::uint32_t>(wide ? sender : edge[u] - first[u]);
+    const auto low = static_cast<std::uint8_t>(name);
     QUIPU_UNROLL
     for (int v = 0; v < Tile::vectors; ++v) {
       bool any = false;
       QUIPU_UNROLL
       for (int e = 0; e < Tile::width; ++e) any |= winner[u][v].data[e] == low;
-      if (!any) continue;
+      if (!any || (wide && !edges.is_first_of_parallel(sender, batch.edge(u)))) continue;
       const auto g = load_vector<T, Tile::width>(gradient.data + row * gradient.row_stride +
                                                  at.read_offset(v));
       const std::uint32_t* words =
@@ -98,7 +111,7 @@ QUIPU_HD inline void take_winners(const lane_position<Tile>& at,
                : nullptr;
       QUIPU_UNROLL
       for (int e = 0; e < Tile::width; ++e) {
-        if (winner[u][v].data[e] != low || (wide && words[e] != position)) continue;
+        if (winner[u][v].data[e] != low || (wide && words[e] != name)) continue;
         sum[v * Tile::width + e] += widen(g.data[e]);
       }
     }
@@ -113,25 +126,27 @@ struct winner_backward_program {
   template <class Tile>
   struct state {
     A sum[Tile::elements];
+    I sender;
   };
 
   T* output;
   std::int64_t row_stride;
   gradient_rows<T> gradient;
   argument_view argument;
-  edge_positions<O> positions;
+  reverse_edges<I, O> edges;
 
   template <class Tile>
-  QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
+  QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>& row) const {
     state<Tile> s;
     QUIPU_UNROLL
     for (int i = 0; i < Tile::elements; ++i) s.sum[i] = A{0};
+    s.sender = row.row;
     return s;
   }
 
   template <class Tile, class Batch>
   QUIPU_HD void visit(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
-    take_winners<T>(at, s.sum, batch, gradient, argument, positions);
+    take_winners<T>(at, s.sender, s.sum, batch, gradient, argument, edges);
   }
 
   template <class Tile>
@@ -157,6 +172,7 @@ struct several_backward_program {
   struct state {
     A sum[Tile::elements];
     A squares[Tile::elements];
+    I sender;
   };
 
   T* output;
@@ -164,20 +180,21 @@ struct several_backward_program {
   gradient_rows<T> sum, mean, min, max, squares, input;
   argument_view min_argument, max_argument;
   const float* weights;  // by forward edge position; null: 1
-  edge_positions<O> positions;
+  reverse_edges<I, O> edges;
 
   template <class Tile>
-  QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
+  QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>& row) const {
     state<Tile> s;
     QUIPU_UNROLL
     for (int i = 0; i < Tile::elements; ++i) s.sum[i] = s.squares[i] = A{0};
+    s.sender = row.row;
     return s;
   }
 
   template <class Tile, class Batch>
   QUIPU_HD void visit(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch) const {
-    if (max.data != nullptr) take_winners<T>(at, s.sum, batch, max, max_argument, positions);
-    if (min.data != nullptr) take_winners<T>(at, s.sum, batch, min, min_argument, positions);
+    if (max.data != nullptr) take_winners<T>(at, s.sender, s.sum, batch, max, max_argument, edges);
+    if (min.data != nullptr) take_winners<T>(at, s.sender, s.sum, batch, min, min_argument, edges);
     if (sum.data != nullptr || mean.data != nullptr) take_sums(at, s, batch);
     if (squares.data != nullptr) take_squares(at, s, batch);
   }
@@ -210,10 +227,10 @@ struct several_backward_program {
       if (!batch.valid(u)) continue;
       const auto row = batch.columns[u];
       const A w =
-          weights != nullptr ? static_cast<A>(weights[positions.edge_map[batch.edge(u)]]) : A{1};
+          weights != nullptr ? static_cast<A>(weights[edges.edge_map[batch.edge(u)]]) : A{1};
       if (sum.data != nullptr) add(s, w, sum.row(at, row));
       if (mean.data != nullptr) {
-        add(s, w / static_cast<A>(positions.offsets[row + 1] - positions.offsets[row]),
+        add(s, w / static_cast<A>(edges.forward_offsets[row + 1] - edges.forward_offsets[row]),
             mean.row(at, row));
       }
     }

@@ -109,13 +109,13 @@ QUIPU_HD inline void store_bytes(std::uint8_t* to, const raw_vector<std::uint8_t
   for (int e = 0; e < Width; ++e) to[e] = bytes.data[e];
 }
 
-/// Writes one lane's winners of a row; nothing if none are wanted.
+/// Writes one lane's winners of a row as `argument_view` describes; nothing if none are wanted.
 template <class Tile, class I>
 QUIPU_HD inline void store_argument(const lane_position<Tile>& at, const argument_view& argument,
-                                    const row_edges<I>& row,
+                                    const row_edges<I>& row, const I* indices,
                                     const std::uint32_t (&positions)[Tile::elements]) {
-  if (argument.low == nullptr) return;
-  const bool wide = row.degree > wide_rows_view::longest_narrow;
+  if (argument.empty()) return;
+  const bool wide = wide_rows_view::is_wide(row.degree);
   std::uint8_t* low = argument.low + static_cast<std::int64_t>(row.row) * argument.features;
   std::uint32_t* words =
       wide ? argument.wide + static_cast<std::int64_t>(argument.rank[row.row]) * argument.features
@@ -123,14 +123,18 @@ QUIPU_HD inline void store_argument(const lane_position<Tile>& at, const argumen
   QUIPU_UNROLL
   for (int v = 0; v < Tile::vectors; ++v) {
     if (!at.active(v)) continue;
+    std::uint32_t names[Tile::width];
     raw_vector<std::uint8_t, Tile::width> bytes;
     QUIPU_UNROLL
     for (int e = 0; e < Tile::width; ++e) {
       const auto p = positions[v * Tile::width + e];
-      bytes.data[e] = static_cast<std::uint8_t>(p);
-      if (wide) words[at.feature(v) + e] = p;
+      names[e] = wide ? static_cast<std::uint32_t>(indices[row.begin + p]) : p;
+      bytes.data[e] = static_cast<std::uint8_t>(names[e]);
     }
     store_bytes(low + at.feature(v), bytes);
+    if (!wide) continue;
+    QUIPU_UNROLL
+    for (int e = 0; e < Tile::width; ++e) words[at.feature(v) + e] = names[e];
   }
 }
 
@@ -284,7 +288,7 @@ struct extremum_program {
                        state<Tile> s) const {
     s.resolve(row.degree);
     store_extremum<T>(at, row, output, row_stride, input, s, hint);
-    store_argument(at, argument, row, s.position);
+    store_argument(at, argument, row, input.indices, s.position);
   }
 };
 
@@ -383,8 +387,8 @@ struct several_program {
     if (max.data != nullptr)
       store_extremum<T>(at, row, max.data, max.row_stride, input, s.greatest, hint);
     if constexpr (P == positions::kept) {
-      store_argument(at, min_argument, row, s.least.position);
-      store_argument(at, max_argument, row, s.greatest.position);
+      store_argument(at, min_argument, row, input.indices, s.least.position);
+      store_argument(at, max_argument, row, input.indices, s.greatest.position);
     }
   }
 };

@@ -123,12 +123,14 @@ struct fixed_target {
 };
 
 /// A warp a receiving row: each winner adds its gradient to its sender. Lanes own neighbouring
-/// features, so that neighbours with one winner share a sector; four features a lane are in flight.
+/// features, so that neighbours with one winner share a sector; four features a lane are in flight,
+/// and all their senders are known before the first atomic.
 template <class T, class I, class O, class Target>
 __global__ void __launch_bounds__(scatter_threads)
     scatter_kernel(const T* gradient, std::int64_t row_stride, const argument_view argument,
                    const O* offsets, const I* indices, Target target) {
   constexpr int unroll = 4;
+  wait_for_primary();
   const auto row = scatter_row();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (row >= argument.rows || !target.open()) return;
@@ -137,22 +139,26 @@ __global__ void __launch_bounds__(scatter_threads)
   if (degree == 0) return;
   const I* ids = indices + begin;
   const auto features = argument.features;
-  const bool wide = degree > wide_rows_view::longest_narrow;
+  const bool wide = wide_rows_view::is_wide(degree);
   const std::uint8_t* low = argument.low + row * features;
   const std::uint32_t* words = wide ? argument.wide + argument.rank[row] * features : nullptr;
   const T* g = gradient + row * row_stride;
   for (std::int64_t f = lane; f < features; f += 32 * unroll) {
-    std::uint32_t winner[unroll];
+    std::int64_t sender[unroll];
     float value[unroll];
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
       if (f + 32 * u >= features) continue;
-      winner[u] = wide ? words[f + 32 * u] : low[f + 32 * u];
+      sender[u] = wide ? words[f + 32 * u] : low[f + 32 * u];
       value[u] = widen(g[f + 32 * u]);
     }
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
-      if (f + 32 * u < features) target.add(ids[winner[u]], f + 32 * u, value[u]);
+      if (!wide && f + 32 * u < features) sender[u] = ids[sender[u]];
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (f + 32 * u < features) target.add(sender[u], f + 32 * u, value[u]);
     }
   }
 }
@@ -161,6 +167,7 @@ template <class T>
 __global__ void from_fixed_kernel(const unsigned long long* sums, const gradient_range* range,
                                   T* output, std::int64_t row_stride, std::int64_t rows,
                                   std::int64_t features) {
+  wait_for_primary();
   const auto row = scatter_row();
   if (row >= rows || range->fits == 0) return;
   for (std::int64_t f = threadIdx.x % 32; f < features; f += 32) {
@@ -181,10 +188,10 @@ __global__ void from_float_kernel(const float* sums, T* output, std::int64_t row
 
 template <class T, class I, class O, class Target>
 status launch_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a,
-                      const Target& target) {
+                      const Target& target, bool follows_kernel) {
   if (a.graph.rows() == 0 || a.grad_input.extent(1) == 0) return success();
   return launch(ctx, scatter_kernel<T, I, O, Target>, scatter_grid(a.graph.rows()), scatter_threads,
-                false, a.grad_output.data_handle(), a.grad_output.stride(0), a.argument,
+                follows_kernel, a.grad_output.data_handle(), a.grad_output.stride(0), a.argument,
                 a.graph.forward.csr.offsets, a.graph.forward.csr.indices, target);
 }
 
@@ -218,7 +225,7 @@ status scatter_atomically(const context& ctx, const aggregate_backward_args<T, I
   if (count_only) return success();
   if (columns == 0 || features == 0) return success();
   auto s = clear_rows(ctx, target.data, target.row_stride, columns, features);
-  if (s.ok()) s = launch_scatter(ctx, a, target);
+  if (s.ok()) s = launch_scatter(ctx, a, target, false);
   if constexpr (!std::is_same_v<T, float>) {
     if (s.ok()) {
       s = launch(ctx, from_float_kernel<T>, scatter_grid(columns), scatter_threads, false,
@@ -245,9 +252,9 @@ status scatter_in_fixed_point(const context& ctx, const aggregate_backward_args<
   s = launch(ctx, range_kernel<T, O>, dim3(static_cast<unsigned>(range_blocks)), scatter_threads,
              false, a.grad_output.data_handle(), a.grad_output.stride(0),
              a.graph.forward.csr.offsets, a.graph.rows(), features, addend_bits, fixed.range);
-  if (s.ok()) s = launch_scatter(ctx, a, fixed_target{fixed.sums, features, fixed.range});
+  if (s.ok()) s = launch_scatter(ctx, a, fixed_target{fixed.sums, features, fixed.range}, true);
   if (!s.ok()) return s;
-  return launch(ctx, from_fixed_kernel<T>, scatter_grid(columns), scatter_threads, false,
+  return launch(ctx, from_fixed_kernel<T>, scatter_grid(columns), scatter_threads, true,
                 static_cast<const unsigned long long*>(fixed.sums),
                 static_cast<const gradient_range*>(fixed.range), a.grad_input.data_handle(),
                 a.grad_input.stride(0), columns, features);

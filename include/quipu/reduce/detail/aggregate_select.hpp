@@ -52,7 +52,7 @@ winner_backward_program<T, I, O> make_winner_backward(const aggregate_backward_a
           a.grad_input.stride(0),
           {a.grad_output.data_handle(), a.grad_output.stride(0)},
           a.argument,
-          {a.graph.edge_map, a.graph.forward.csr.offsets}};
+          reverse_edges<I, O>(a.graph)};
 }
 
 template <positions P, class T, class I, class O>
@@ -99,7 +99,7 @@ auto select_program(const aggregate_several_backward_args<T, I, O>& a, Use&& use
                                             a.min_argument,
                                             a.max_argument,
                                             a.graph.forward.csr.weights,
-                                            {a.graph.edge_map, a.graph.forward.csr.offsets}};
+                                            reverse_edges<I, O>(a.graph)};
   return use(p, no_rows{}, a.graph.reverse);
 }
 

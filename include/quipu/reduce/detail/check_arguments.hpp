@@ -72,6 +72,9 @@ class argument_check {
     const auto& wide = g.forward.wide_rows;
     that(a.rows == g.rows() && a.features == features, what_shape);
     that(a.wide_rows == wide.count && a.rank == wide.rank, what_shape);
+    that(g.columns() <= argument_view::most_columns,
+         "argument: its words cannot name the graph's columns", argument_view::most_columns,
+         g.columns());
     that(reinterpret_cast<std::uintptr_t>(a.wide) % alignof(std::uint32_t) == 0, what_shape);
     pointer(a.low, g.rows() * features, what_pointer);
     pointer(a.wide, wide.count * features, what_pointer);
@@ -174,16 +177,19 @@ status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O
   return c.outcome();
 }
 
-/// The global edge position of a stored winner, -1 for none.
-template <class O>
-QUIPU_HD std::int64_t edge_of(const argument_view& a, const O* offsets, std::int64_t row,
+/// The global edge position of a stored winner, -1 for none. A sender stands for the first of its
+/// edges in the row.
+template <class I, class O>
+QUIPU_HD std::int64_t edge_of(const argument_view& a, const csr_view<I, O>& csr, std::int64_t row,
                               std::int64_t feature) {
-  const std::int64_t degree = offsets[row + 1] - offsets[row];
-  if (degree == 0) return -1;
-  const std::int64_t position = degree > wide_rows_view::longest_narrow
-                                    ? a.wide[a.rank[row] * a.features + feature]
-                                    : a.low[row * a.features + feature];
-  return offsets[row] + position;
+  const std::int64_t begin = csr.offsets[row], end = csr.offsets[row + 1];
+  if (begin == end) return -1;
+  if (!wide_rows_view::is_wide(end - begin)) return begin + a.low[row * a.features + feature];
+  const auto sender = a.wide[a.rank[row] * a.features + feature];
+  for (auto k = begin; k < end; ++k) {
+    if (static_cast<std::uint32_t>(csr.indices[k]) == sender) return k;
+  }
+  return -1;
 }
 
 template <class Context, class I, class O>
@@ -260,6 +266,9 @@ status check_arguments(const Context& ctx, const aggregate_several_backward_args
           "min_argument: missing, or its shape, width or memory");
   winners(given(a.grad_max), a.max_argument,
           "max_argument: missing, or its shape, width or memory");
+  for (const auto* w : {&a.min_argument, &a.max_argument}) {
+    c.that(!overlap(*w, range_of(a.grad_input)), "grad_input: overlaps an argument");
+  }
   for (const auto* m :
        {&a.grad_sum, &a.grad_mean, &a.grad_min, &a.grad_max, &a.grad_squares, &a.input}) {
     if (given(*m))
