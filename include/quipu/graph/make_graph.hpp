@@ -32,8 +32,8 @@ status validate(const context&, const csr_view<I, O>&);
 template <class I, class O>
 status validate(const host_context&, const csr_view<I, O>&);
 
-/// Moves a graph between host and device; waits for the copies. The schedule comes along as it is: a
-/// graph that is made on the device has one cut for it.
+/// Moves a graph between host and device; waits for the copies. The schedule comes along as it is:
+/// a graph that is made on the device has one cut for it.
 template <class I, class O>
 result<graph<I, O>> to_device(const context&, const graph<I, O>&);
 template <class I, class O>
