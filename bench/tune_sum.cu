@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sweeps lay-outs of the sum program: lanes x vectors, unroll, block size, slice length, visit
-// order. What it prints is where the rows of reduce/detail/aggregate_tuning.hpp come from.
+// order. What it prints is where the rows of engine/row_tuning.hpp come from.
 //   quipu_tune_sum [--lengths] GRAPH...    --lengths: every slice length and visit order too
 #include <cstdio>
 #include <string>
@@ -31,10 +31,10 @@ struct setting {
 
 /// The programs that are tuned: the sum, and max with its winners.
 template <class T>
-auto make_program(const setting& s, std::int64_t features,
-                  type_tag<detail::sum_program<T, detail::unit_factor>>) {
-  return detail::sum_program<T, detail::unit_factor>{
-      static_cast<T*>(s.y), features, {}, reduce::sum, store_hint::stream};
+using sum_of = detail::reduce_sum_program<T, unit_factor>;
+template <class T>
+auto make_program(const setting& s, std::int64_t features, type_tag<sum_of<T>>) {
+  return sum_of<T>{static_cast<T*>(s.y), features, {}, {reduce::sum}, store_hint::stream};
 }
 template <class T>
 auto make_program(const setting& s, std::int64_t features,
@@ -89,8 +89,7 @@ void time_program(const setting& s, std::int64_t features, const char* name) {
 }
 template <class T, int Lanes, int Vectors, int... Unrolls>
 void time_shape(const setting& s, std::int64_t features) {
-  time_program<T, detail::sum_program<T, detail::unit_factor>, Lanes, Vectors, Unrolls...>(
-      s, features, "sum");
+  time_program<T, sum_of<T>, Lanes, Vectors, Unrolls...>(s, features, "sum");
 }
 template <int Lanes, int Vectors, int... Unrolls>
 void time_max(const setting& s, std::int64_t features) {

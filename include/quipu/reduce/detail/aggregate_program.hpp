@@ -2,24 +2,13 @@
 #pragma once
 
 #include "quipu/engine/program.hpp"
+#include "quipu/engine/sum_program.hpp"
 #include "quipu/lane/vector.hpp"
 #include "quipu/math/reduction.hpp"
 #include "quipu/reduce/aggregate.hpp"
 
 namespace quipu::detail {
 
-/// Factors of a sum: what a sender's row is multiplied by, from the edge position and the sender.
-struct unit_factor {
-  static constexpr bool is_one = true;
-};
-struct weight_factor {
-  static constexpr bool is_one = false;
-  const float* weights;
-  template <class A, class I>
-  QUIPU_HD A at(std::int64_t edge, I) const {
-    return static_cast<A>(weights[edge]);
-  }
-};
 /// Seen from the reverse graph: edges carry their forward position, senders their own degree.
 template <class O>
 struct mapped_factor {
@@ -34,61 +23,19 @@ struct mapped_factor {
   }
 };
 
-/// sum and mean.
-template <element T, class Factor>
-struct sum_program {
-  using A = accumulator<T>;
-  template <class Tile>
-  struct state {
-    A sum[Tile::elements];
-  };
-
-  T* output;
-  std::int64_t row_stride;
-  Factor factor;
+/// The ending of sum and mean.
+struct reduce_ending {
   reduce op;
-  store_hint hint = store_hint::keep;
-
-  template <class Tile, class I>
-  QUIPU_HD state<Tile> init(const lane_position<Tile>&, const row_edges<I>&) const {
-    state<Tile> s;
+  template <class Tile, class I, class T, class A>
+  QUIPU_HD void apply(const lane_position<Tile>&, const row_edges<I>& row, const T*,
+                      A (&sum)[Tile::elements]) const {
+    if (op != reduce::mean || row.degree == 0) return;
     QUIPU_UNROLL
-    for (int i = 0; i < Tile::elements; ++i) s.sum[i] = A{0};
-    return s;
-  }
-
-  template <class Tile, class Batch>
-  QUIPU_HD void visit(const lane_position<Tile>&, state<Tile>& s, const Batch& batch) const {
-    QUIPU_UNROLL
-    for (int u = 0; u < Batch::size; ++u) {
-      if (!batch.valid(u)) continue;
-      if constexpr (Factor::is_one) {
-        QUIPU_UNROLL
-        for (int i = 0; i < Tile::elements; ++i) s.sum[i] += batch.rows[u].value(i);
-      } else {
-        const A f = factor.template at<A>(batch.edge(u), batch.columns[u]);
-        QUIPU_UNROLL
-        for (int i = 0; i < Tile::elements; ++i) s.sum[i] += f * batch.rows[u].value(i);
-      }
-    }
-  }
-
-  template <class Tile>
-  QUIPU_HD void merge(const lane_position<Tile>&, state<Tile>& s, const state<Tile>& next) const {
-    QUIPU_UNROLL
-    for (int i = 0; i < Tile::elements; ++i) s.sum[i] += next.sum[i];
-  }
-
-  template <class Tile, class I>
-  QUIPU_HD void finish(const lane_position<Tile>& at, const row_edges<I>& row,
-                       state<Tile> s) const {
-    if (op == reduce::mean && row.degree > 0) {
-      QUIPU_UNROLL
-      for (int i = 0; i < Tile::elements; ++i) s.sum[i] /= static_cast<A>(row.degree);
-    }
-    store_fragment(at, output + static_cast<std::int64_t>(row.row) * row_stride, s.sum, hint);
+    for (int i = 0; i < Tile::elements; ++i) sum[i] /= static_cast<A>(row.degree);
   }
 };
+template <class T, class Factor>
+using reduce_sum_program = sum_program<T, Factor, reduce_ending>;
 
 /// One lane's vector of winners' bytes, written in one access where it lies on a border of its
 /// size.

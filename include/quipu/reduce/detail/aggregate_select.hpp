@@ -25,9 +25,9 @@ auto select_program(const aggregate_args<T, I, O>& a, Use&& use) {
   if (a.op == reduce::min)
     return use(extremum_of.template operator()<extremum::min>(), rows, forward);
   if (const float* w = forward.csr.weights; w != nullptr) {
-    return use(sum_program<T, weight_factor>{out, stride, {w}, a.op}, rows, forward);
+    return use(reduce_sum_program<T, weight_factor>{out, stride, {w}, {a.op}}, rows, forward);
   }
-  return use(sum_program<T, unit_factor>{out, stride, {}, a.op}, rows, forward);
+  return use(reduce_sum_program<T, unit_factor>{out, stride, {}, {a.op}}, rows, forward);
 }
 
 /// sum and mean: the same sum over the reverse graph, with the forward coefficients.
@@ -41,9 +41,10 @@ auto select_sum_backward(const aggregate_backward_args<T, I, O>& a, Use&& use) {
   if (mean || g.forward.csr.weights != nullptr) {
     const mapped_factor<O> factor{g.forward.csr.weights, g.edge_map,
                                   mean ? g.forward.csr.offsets : nullptr};
-    return use(sum_program<T, mapped_factor<O>>{out, stride, factor, reduce::sum}, rows, g.reverse);
+    return use(reduce_sum_program<T, mapped_factor<O>>{out, stride, factor, {reduce::sum}}, rows,
+               g.reverse);
   }
-  return use(sum_program<T, unit_factor>{out, stride, {}, reduce::sum}, rows, g.reverse);
+  return use(reduce_sum_program<T, unit_factor>{out, stride, {}, {reduce::sum}}, rows, g.reverse);
 }
 
 template <class T, class I, class O>

@@ -26,14 +26,14 @@ enum class state_weight { light, heavy, rare };
 /// slice
 ///   of the table is more likely to stay in L2; only very short rows lose more by the second visit.
 template <int Width, state_weight Weight>
-struct aggregate_tuning;
+struct row_tuning;
 
 /// A row is short if its graph has fewer edges a row than this.
 constexpr std::int64_t short_degree = 32;
 constexpr std::int64_t very_short_degree = 8;
 
 template <int Width>
-requires(Width > 1) struct aggregate_tuning<Width, state_weight::light> {
+requires(Width > 1) struct row_tuning<Width, state_weight::light> {
   static constexpr std::array table{
       engine_policy{1, 1, Width, 4, 256},  engine_policy{2, 1, Width, 4, 256},
       engine_policy{4, 1, Width, 8, 256},  engine_policy{8, 1, Width, 8, 256},
@@ -54,7 +54,7 @@ requires(Width > 1) struct aggregate_tuning<Width, state_weight::light> {
 };
 
 template <>
-struct aggregate_tuning<1, state_weight::light> {
+struct row_tuning<1, state_weight::light> {
   static constexpr std::array table{engine_policy{1, 1, 1, 8, 128}, engine_policy{8, 1, 1, 8, 128},
                                     engine_policy{32, 1, 1, 8, 128},
                                     engine_policy{32, 4, 1, 4, 128}};
@@ -64,7 +64,7 @@ struct aggregate_tuning<1, state_weight::light> {
 };
 
 template <int Width>
-requires(Width > 1) struct aggregate_tuning<Width, state_weight::heavy> {
+requires(Width > 1) struct row_tuning<Width, state_weight::heavy> {
   static constexpr std::array table{engine_policy{4, 1, Width, 4, 128},
                                     engine_policy{16, 1, Width, 4, 128},
                                     engine_policy{32, 1, Width, 4, 128}};
@@ -75,14 +75,14 @@ requires(Width > 1) struct aggregate_tuning<Width, state_weight::heavy> {
 };
 
 template <>
-struct aggregate_tuning<1, state_weight::heavy> {
+struct row_tuning<1, state_weight::heavy> {
   static constexpr std::array table{engine_policy{8, 1, 1, 4, 128},
                                     engine_policy{32, 1, 1, 4, 128}};
   static constexpr int choose(std::int64_t features, std::int64_t) { return features <= 8 ? 0 : 1; }
 };
 
 template <int Width>
-struct aggregate_tuning<Width, state_weight::rare> {
+struct row_tuning<Width, state_weight::rare> {
   static constexpr std::array table{engine_policy{32, 1, Width, 4, 128}};
   static constexpr int choose(std::int64_t, std::int64_t) { return 0; }
 };
