@@ -58,7 +58,7 @@ status expand_argument(const host_context& ctx, const graph_view<I, O>& g, const
   return detail::parallel_pieces(ctx, a.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto r = begin; r < end; ++r) {
       for (std::int64_t f = 0; f < a.features; ++f) {
-        edges(r, f) = detail::edge_of(a, g.forward.csr, r, f);
+        edges(r, f) = detail::edge_of(a, g, r, f);
       }
     }
   });

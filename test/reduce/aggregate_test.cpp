@@ -56,12 +56,15 @@ TEST_CASE("winners are refused where their words cannot name every sender") {
   forward.csr.rows = 1;
   forward.csr.columns = columns;
   forward.csr.offsets = offsets;
+  std::uint32_t word = 7;
+  const std::int32_t rank[] = {0};
+  forward.wide_rows = {rank, 1};
   forward.schedule.slices = &whole;
   forward.schedule.slice_count = 1;
   a.input = quipu::make_matrix_view<const float>(&m.x, columns, 1);
   a.output = quipu::make_matrix_view(&m.y, 1, 1);
   a.op = quipu::reduce::max;
-  a.argument = quipu::make_argument_view(a.graph, &m.low, 1);
+  a.argument = {&m.low, &word, rank, 1, 1, 1};
   const auto refused = quipu::aggregate(quipu::host_context{1}, a);
   REQUIRE(refused.code == quipu::status_code::invalid_argument);
   REQUIRE(refused.actual == columns);

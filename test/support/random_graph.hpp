@@ -64,8 +64,8 @@ inline std::vector<named_graph> graph_zoo() {
   zoo.push_back({"hub among many", random_graph(4, 300, 400, 9, 1500)});
   zoo.push_back({"more senders", random_graph(5, 40, 900, 40)});
   zoo.push_back({"more receivers", random_graph(6, 900, 7, 2)});
-  oracle::graph
-      border;  // lengths around the longest row whose positions fit a byte; some senders twice
+  // Lengths around the longest row whose winners fit a byte; some senders twice.
+  oracle::graph border;
   border.rows = 8;
   border.columns = 600;
   for (std::int64_t i = 0; i < border.rows; ++i) {

@@ -51,7 +51,9 @@ struct partial_states {
   }
 };
 
-// The merge kernel may be set up while the last slices still run; it waits for them on the device.
+// A kernel that follows another may be set up while the other's last blocks still run: it is
+// launched with `start::early` and every thread of it waits before it reads anything. Waits chain:
+// a kernel that waited for one that waited sees the work of both.
 __device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
@@ -193,8 +195,10 @@ __global__ void merge_kernel(
   }
 }
 
+enum class start { in_order, early };
+
 template <class Kernel, class... Args>
-status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, bool overlap_start,
+status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, start when,
               const Args&... args) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
@@ -203,7 +207,7 @@ status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, bool ov
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  if (overlap_start && ctx.arch >= capability{9, 0}) {
+  if (when == start::early && ctx.arch >= capability{9, 0}) {
     config.attrs = &attribute;
     config.numAttrs = 1;
   }
@@ -226,6 +230,17 @@ auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64
                 tiles};
 }
 
+/// Refuses what does not fit one launch. `traverse` asks too; a verb of several launches asks
+/// first.
+template <engine_policy P, class I, class Partial>
+status check_launch(const schedule_view<I>& schedule, const Partial& partial) {
+  constexpr std::int64_t groups = P.threads / P.lanes;
+  if ((schedule.slice_count + groups - 1) / groups > 0x7fffffff || partial.tiles > 0xffff) {
+    return failure(status_code::unsupported, "graph: too many rows or features for one launch");
+  }
+  return success();
+}
+
 /// Runs a row program on the device: one launch over all slices, and one over the split rows if
 /// there are any. Only enqueues; `partial` comes from `carve_partials` with the same arguments.
 template <engine_policy P, class Program, class Rows, class I, class O, class Partial>
@@ -235,6 +250,7 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   static_assert(row_program<Program, tile_type, I>, "see engine/program.hpp");
   const auto& schedule = graph.schedule;
   if (schedule.slice_count == 0 || features == 0) return success();
+  if (auto s = check_launch<P>(schedule, partial); !s.ok()) return s;
   static_assert(P.threads % 32 == 0, "whole warps");
   constexpr std::int64_t groups = P.threads / P.lanes;
   const std::int64_t few = 4 * static_cast<std::int64_t>(ctx.multiprocessors);
@@ -242,22 +258,20 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
     return detail::is_gated<Program> ? std::min(blocks, few) : blocks;
   };
   const std::int64_t blocks = limited((schedule.slice_count + groups - 1) / groups);
-  if (blocks > 0x7fffffff || partial.tiles > 0xffff) {
-    return failure(status_code::unsupported, "graph: too many rows or features for one launch");
-  }
   const auto grid = [&](std::int64_t x) {
     return dim3(static_cast<unsigned>(x), static_cast<unsigned>(partial.tiles));
   };
-  auto s = detail::launch(
-      ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>, grid(blocks),
-      P.threads, false, program, rows, graph.csr.indices, schedule, features, partial);
+  auto s =
+      detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>,
+                     grid(blocks), P.threads, detail::start::in_order, program, rows,
+                     graph.csr.indices, schedule, features, partial);
   if (!s.ok() || schedule.split_row_count == 0) return s;
   constexpr int merge_threads =
       tile_type::lanes *
       detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
   return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
-                        grid(limited(schedule.split_row_count)), merge_threads, true, program,
-                        schedule, features, partial);
+                        grid(limited(schedule.split_row_count)), merge_threads,
+                        detail::start::early, program, schedule, features, partial);
 }
 
 }  // namespace quipu

@@ -58,7 +58,7 @@ struct device_run {
     const auto degree = d.csr.rows > 0 ? d.csr.edges / d.csr.rows : 0;
     return with_policy<tuning>(tuning::choose(features, degree), [&]<engine_policy P>() {
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, features);
-      if (count_only) return success();
+      if (count_only) return check_launch<P>(d.schedule, partial);
       return traverse<P>(ctx, program, rows, d, features, partial);
     });
   }
@@ -80,7 +80,7 @@ status run_verb(const context& ctx, workspace w, const char* name, Check check_a
   if (auto s = check_stream(ctx); !s.ok()) return s;
   if (auto s = check_arguments(); !s.ok()) return s;
   arena scratch(w);
-  (void)body(scratch, true);
+  if (auto s = body(scratch, true); !s.ok()) return s;
   if (auto s = scratch.fits(); !s.ok()) return s;
   if (auto s = check_device_pointer(w.data, static_cast<std::int64_t>(scratch.bytes()),
                                     "workspace: not memory of the context's device", ctx.device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "quipu/core/buffer.hpp"
@@ -16,7 +17,7 @@ struct degree_statistics {
   std::int64_t empty_rows = 0;
 };
 
-/// Wide rows, numbered from 0: those with more edges than a byte can number. What is kept per row
+/// Wide rows, numbered from 0: those with more than 255 edges. What is kept per row
 /// element in a byte for all others gets a word for these.
 struct wide_rows_view {
   QUIPU_HD static constexpr bool is_wide(std::int64_t degree) { return degree > 255; }
@@ -39,8 +40,10 @@ template <node_index I, node_index O = I>
 struct graph_view {
   direction_view<I, O> forward;  // rows receive
   direction_view<I, O> reverse;  // senders as rows; reverse.csr.offsets is null when not built
-  const O* edge_map =
-      nullptr;  // [edges] forward edge position of each reverse edge; rises in a row
+  /// [edges] forward edge position of each reverse edge; rises inside each reverse row.
+  const O* edge_map = nullptr;
+  /// Tells graphs apart that follow each other in the same memory; 0: put together by hand.
+  std::uint64_t identity = 0;
 
   std::int64_t rows() const { return forward.csr.rows; }
   std::int64_t columns() const { return forward.csr.columns; }
@@ -61,6 +64,13 @@ struct direction_storage {
   direction_view<I, O> view;  // points into the buffers above
 };
 
+namespace detail {
+inline std::uint64_t next_identity() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+}  // namespace detail
+
 /// Owns a graph, on a device or on the host, with its reverse and both schedules. Move-only. Views
 /// stay valid while it lives; destroying a device graph waits for the device's work, as cudaFree
 /// does.
@@ -73,9 +83,12 @@ class graph {
       : forward_(std::move(forward)),
         reverse_(std::move(reverse)),
         edge_map_(std::move(edge_map)),
-        edge_ids_(std::move(edge_ids)) {}
+        edge_ids_(std::move(edge_ids)),
+        identity_(detail::next_identity()) {}
 
-  graph_view<I, O> view() const { return {forward_.view, reverse_.view, edge_map_.data()}; }
+  graph_view<I, O> view() const {
+    return {forward_.view, reverse_.view, edge_map_.data(), identity_};
+  }
 
   /// [edges] for each edge position the input edge that it came from; null when the order is the
   /// input's. Added self loops hold -1; a mirrored or coalesced edge names the first input edge.
@@ -86,6 +99,7 @@ class graph {
   direction_storage<I, O> reverse_;
   buffer<O> edge_map_;
   buffer<O> edge_ids_;
+  std::uint64_t identity_ = 0;
 };
 
 enum class edge_option : std::uint8_t { keep, apply };

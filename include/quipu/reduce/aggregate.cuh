@@ -84,12 +84,12 @@ status run_checked(const context& ctx, const Args& a, workspace w, const char* n
 }
 
 template <class I, class O>
-__global__ void expand_argument_kernel(argument_view a, const csr_view<I, O> csr,
+__global__ void expand_argument_kernel(argument_view a, const graph_view<I, O> g,
                                        matrix_view<std::int64_t> edges) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (k >= a.rows * a.features) return;
   const auto row = k / a.features;
-  edges(row, k % a.features) = edge_of(a, csr, row, k % a.features);
+  edges(row, k % a.features) = edge_of(a, g, row, k % a.features);
 }
 
 }  // namespace detail
@@ -143,8 +143,8 @@ status expand_argument(const context& ctx, const graph_view<I, O>& g, const argu
   const auto count = a.rows * a.features;
   if (count == 0) return success();
   return detail::launch(ctx, detail::expand_argument_kernel<I, O>,
-                        dim3(static_cast<unsigned>((count + 255) / 256)), 256, false, a,
-                        g.forward.csr, edges);
+                        dim3(static_cast<unsigned>((count + 255) / 256)), 256,
+                        detail::start::in_order, a, g, edges);
 }
 
 }  // namespace quipu

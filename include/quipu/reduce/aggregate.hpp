@@ -20,7 +20,7 @@ enum class reduce : std::uint8_t { sum, mean, min, max };
 /// carry equal values, the sender's id means the first. In rows without edges nothing won, and what
 /// is stored means nothing.
 struct argument_view {
-  static constexpr std::int64_t most_columns = 0xffffffff;
+  static constexpr std::int64_t most_columns = 0xffffffff;  // with wide rows: ids fit a word
 
   std::uint8_t* low = nullptr;         // [rows, features]
   std::uint32_t* wide = nullptr;       // [wide rows, features]
@@ -150,8 +150,9 @@ status aggregate_several_backward(const host_context&,
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context&, const aggregate_several_backward_args<T, I, O>&);
 
-/// Turns stored winners into global edge positions, -1 where none won: [rows, features] int64.
-/// Walks the ids of wide rows once an element.
+/// Turns stored winners into global edge positions, -1 where none won: [rows, features] int64. In
+/// wide rows it searches the edges of the winning sender or, in a graph without its reverse, walks
+/// the row for each element.
 template <class I, class O>
 status expand_argument(const context&, const graph_view<I, O>&, const argument_view&,
                        matrix_view<std::int64_t> edges);

@@ -119,7 +119,7 @@ QUIPU_HD inline void take_winners(const lane_position<Tile>& at, I sender,
 }
 
 /// Gradient of min or max, gathered over the reverse graph: row j looks at each receiver i of its
-/// edges, and takes dY[i][f] where i's saved winner is that edge.
+/// edges, and takes dY[i][f] where i's saved winner is that edge or, in wide rows, j itself.
 template <element T, node_index I, node_index O>
 struct winner_backward_program {
   using A = accumulator<T>;

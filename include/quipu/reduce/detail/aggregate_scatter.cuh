@@ -188,10 +188,10 @@ __global__ void from_float_kernel(const float* sums, T* output, std::int64_t row
 
 template <class T, class I, class O, class Target>
 status launch_scatter(const context& ctx, const aggregate_backward_args<T, I, O>& a,
-                      const Target& target, bool follows_kernel) {
+                      const Target& target, start when) {
   if (a.graph.rows() == 0 || a.grad_input.extent(1) == 0) return success();
   return launch(ctx, scatter_kernel<T, I, O, Target>, scatter_grid(a.graph.rows()), scatter_threads,
-                follows_kernel, a.grad_output.data_handle(), a.grad_output.stride(0), a.argument,
+                when, a.grad_output.data_handle(), a.grad_output.stride(0), a.argument,
                 a.graph.forward.csr.offsets, a.graph.forward.csr.indices, target);
 }
 
@@ -225,10 +225,10 @@ status scatter_atomically(const context& ctx, const aggregate_backward_args<T, I
   if (count_only) return success();
   if (columns == 0 || features == 0) return success();
   auto s = clear_rows(ctx, target.data, target.row_stride, columns, features);
-  if (s.ok()) s = launch_scatter(ctx, a, target, false);
+  if (s.ok()) s = launch_scatter(ctx, a, target, start::in_order);
   if constexpr (!std::is_same_v<T, float>) {
     if (s.ok()) {
-      s = launch(ctx, from_float_kernel<T>, scatter_grid(columns), scatter_threads, false,
+      s = launch(ctx, from_float_kernel<T>, scatter_grid(columns), scatter_threads, start::in_order,
                  static_cast<const float*>(target.data), out, stride, columns, features);
     }
   }
@@ -250,11 +250,12 @@ status scatter_in_fixed_point(const context& ctx, const aggregate_backward_args<
   const std::int64_t row_blocks = (a.graph.rows() + scatter_rows - 1) / scatter_rows;
   const std::int64_t range_blocks = std::min<std::int64_t>(row_blocks, 4 * ctx.multiprocessors);
   s = launch(ctx, range_kernel<T, O>, dim3(static_cast<unsigned>(range_blocks)), scatter_threads,
-             false, a.grad_output.data_handle(), a.grad_output.stride(0),
+             start::in_order, a.grad_output.data_handle(), a.grad_output.stride(0),
              a.graph.forward.csr.offsets, a.graph.rows(), features, addend_bits, fixed.range);
-  if (s.ok()) s = launch_scatter(ctx, a, fixed_target{fixed.sums, features, fixed.range}, true);
+  if (s.ok())
+    s = launch_scatter(ctx, a, fixed_target{fixed.sums, features, fixed.range}, start::early);
   if (!s.ok()) return s;
-  return launch(ctx, from_fixed_kernel<T>, scatter_grid(columns), scatter_threads, true,
+  return launch(ctx, from_fixed_kernel<T>, scatter_grid(columns), scatter_threads, start::early,
                 static_cast<const unsigned long long*>(fixed.sums),
                 static_cast<const gradient_range*>(fixed.range), a.grad_input.data_handle(),
                 a.grad_input.stride(0), columns, features);

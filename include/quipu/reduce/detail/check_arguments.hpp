@@ -14,7 +14,7 @@ void check_winners(argument_check& c, const argument_view& a, const graph_view<I
   const auto& wide = g.forward.wide_rows;
   c.that(a.rows == g.rows() && a.features == features, what_shape);
   c.that(a.wide_rows == wide.count && a.rank == wide.rank, what_shape);
-  c.that(g.columns() <= argument_view::most_columns,
+  c.that(wide.count == 0 || g.columns() <= argument_view::most_columns,
          "argument: its words cannot name the graph's columns", argument_view::most_columns,
          g.columns());
   c.that(reinterpret_cast<std::uintptr_t>(a.wide) % alignof(std::uint32_t) == 0, what_shape);
@@ -77,19 +77,40 @@ status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O
   return c.outcome();
 }
 
-/// The global edge position of a stored winner, -1 for none. A sender stands for the first of its
-/// edges in the row.
+/// The first edge from `sender` in a row: by halving the sender's receivers, which rise, where the
+/// graph has its reverse; else by walking the row. -1 if there is none.
 template <class I, class O>
-QUIPU_HD std::int64_t edge_of(const argument_view& a, const csr_view<I, O>& csr, std::int64_t row,
+QUIPU_HD std::int64_t first_edge_from(const graph_view<I, O>& g, std::int64_t row,
+                                      std::int64_t sender) {
+  const auto& csr = g.forward.csr;
+  if (g.reverse.csr.offsets == nullptr) {
+    for (std::int64_t k = csr.offsets[row]; k < csr.offsets[row + 1]; ++k) {
+      if (csr.indices[k] == sender) return k;
+    }
+    return -1;
+  }
+  std::int64_t low = g.reverse.csr.offsets[sender], high = g.reverse.csr.offsets[sender + 1];
+  const auto end = high;
+  while (low < high) {
+    const auto middle = low + (high - low) / 2;
+    if (g.reverse.csr.indices[middle] < row) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < end && g.reverse.csr.indices[low] == row ? g.edge_map[low] : -1;
+}
+
+/// The global edge position of a stored winner, -1 for none.
+template <class I, class O>
+QUIPU_HD std::int64_t edge_of(const argument_view& a, const graph_view<I, O>& g, std::int64_t row,
                               std::int64_t feature) {
-  const std::int64_t begin = csr.offsets[row], end = csr.offsets[row + 1];
+  const std::int64_t begin = g.forward.csr.offsets[row], end = g.forward.csr.offsets[row + 1];
   if (begin == end) return -1;
   if (!wide_rows_view::is_wide(end - begin)) return begin + a.low[row * a.features + feature];
-  const auto sender = a.wide[a.rank[row] * a.features + feature];
-  for (auto k = begin; k < end; ++k) {
-    if (static_cast<std::uint32_t>(csr.indices[k]) == sender) return k;
-  }
-  return -1;
+  const auto sender = static_cast<std::int64_t>(a.wide[a.rank[row] * a.features + feature]);
+  return sender < g.forward.csr.columns ? first_edge_from(g, row, sender) : -1;
 }
 
 template <class Context, class I, class O>
@@ -102,6 +123,7 @@ status check_expand(const Context& ctx, const graph_view<I, O>& g, const argumen
   c.matrix(edges, g.rows(), a.features, "edges: null, or not where the context works",
            "edges: rows differ from the graph's", "edges: features differ from the argument's",
            "edges: row stride");
+  c.that(!overlap(a, range_of(edges)), "edges: overlaps the argument");
   return c.outcome();
 }
 
