@@ -52,15 +52,21 @@ set(quipu_instantiations "")
 set(type_f32 float)
 set(type_f16 float16)
 set(type_bf16 bfloat16)
-foreach(operation IN ITEMS aggregate aggregate_backward aggregate_several aggregate_several_backward)
+function(instantiate template operation)
   foreach(element IN LISTS QUIPU_ELEMENTS)
     set(OPERATION ${operation})
     set(ELEMENT ${type_${element}})
     set(file "${PROJECT_BINARY_DIR}/instantiate/${operation}_${element}.cu")
-    configure_file("${PROJECT_SOURCE_DIR}/src/reduce/aggregate.cu.in" "${file}" @ONLY)
+    configure_file("${PROJECT_SOURCE_DIR}/${template}" "${file}" @ONLY)
     list(APPEND quipu_instantiations "${file}")
   endforeach()
+  set(quipu_instantiations "${quipu_instantiations}" PARENT_SCOPE)
+endfunction()
+foreach(operation IN ITEMS aggregate aggregate_backward aggregate_several aggregate_several_backward)
+  instantiate(src/reduce/aggregate.cu.in ${operation})
 endforeach()
+instantiate(src/sparse/spmm.cu.in spmm)
+instantiate(src/sparse/sddmm.cu.in sddmm)
 
 add_library(
   quipu
@@ -71,6 +77,7 @@ add_library(
   src/graph/make_graph_host.cpp
   src/graph/make_schedule_device.cu
   src/graph/move_graph.cpp
+  src/graph/normalise.cu
   src/io/edge_list.cpp
   src/io/file.cpp
   src/io/matrix_market.cpp
@@ -81,10 +88,17 @@ add_library(
   src/io/synthetic_shapes.cpp
   src/reduce/aggregate_host.cpp
   src/reduce/expand_argument.cu
+  src/sparse/choose_backend.cpp
+  src/sparse/cost_model.cpp
+  src/sparse/cusparse_product.cpp
+  src/sparse/plan_state.cpp
+  src/sparse/sddmm_host.cpp
+  src/sparse/spmm_host.cpp
   ${quipu_instantiations})
 add_library(quipu::quipu ALIAS quipu)
 target_include_directories(quipu PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(quipu PUBLIC quipu_headers PRIVATE "$<BUILD_INTERFACE:quipu_warnings>")
+target_link_libraries(quipu PUBLIC quipu_headers PRIVATE CUDA::cusparse
+                                                         "$<BUILD_INTERFACE:quipu_warnings>")
 set_target_properties(quipu PROPERTIES POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION}
                                        SOVERSION ${PROJECT_VERSION_MAJOR})
 # The host engine leans on the vectoriser.

@@ -32,6 +32,7 @@ std::string place(const status& s) {
 std::string cause(const status& s) {
   if (s.native == 0) return {};
   if (s.code == status_code::io_error) return std::string(": ") + std::strerror(s.native);
+  if (s.code == status_code::cusparse_error) return ": cuSPARSE status " + std::to_string(s.native);
   if (s.code == status_code::cuda_error || s.code == status_code::no_device ||
       s.code == status_code::out_of_memory) {
     return std::string(": ") + cudaGetErrorString(static_cast<cudaError_t>(s.native));

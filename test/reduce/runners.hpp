@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quipu/reduce/aggregate.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
 #include "support/problem.hpp"
 
@@ -19,13 +20,6 @@ struct outcome {
   std::vector<std::int64_t> edges;  // winners as edge positions, empty without argument
   stored_matrix<T> grad_input;
 };
-
-struct layout {
-  std::int64_t padding = 0;
-  std::int64_t shift = 0;
-};
-
-constexpr double poison_value = -12345.0;
 
 /// Runs on the host.
 struct host_runner {

@@ -137,4 +137,65 @@ inline matrix squares_backward(const graph& g, const matrix& x, const matrix& dy
   return dx;
 }
 
+enum class normalisation { none, mean, walk, symmetric };
+
+/// Coefficient of each edge: weight over what the normalisation divides by.
+inline std::vector<double> coefficients(const graph& g, normalisation n) {
+  std::vector<double> out(static_cast<std::size_t>(g.columns), 0.0), c(g.indices.size());
+  for (const auto j : g.indices) ++out[static_cast<std::size_t>(j)];
+  for (std::int64_t i = 0; i < g.rows; ++i) {
+    const double in = static_cast<double>(g.offsets[i + 1] - g.offsets[i]);
+    for (std::int64_t k = g.offsets[i]; k < g.offsets[i + 1]; ++k) {
+      const double sent = out[static_cast<std::size_t>(g.indices[k])];
+      const double divisor = n == normalisation::mean        ? in
+                             : n == normalisation::walk      ? sent
+                             : n == normalisation::symmetric ? std::sqrt(in * sent)
+                                                             : 1.0;
+      c[k] = g.weight(k) / divisor;
+    }
+  }
+  return c;
+}
+
+/// alpha N(A) X + beta Y.
+inline matrix product(const graph& g, const std::vector<double>& c, const matrix& x, double alpha,
+                      double beta, const matrix& y0) {
+  matrix y(g.rows, x.width);
+  for (std::int64_t i = 0; i < g.rows; ++i) {
+    for (std::int64_t f = 0; f < x.width; ++f) {
+      double sum = 0;
+      for (std::int64_t k = g.offsets[i]; k < g.offsets[i + 1]; ++k) {
+        sum += c[k] * x.at(g.indices[k], f);
+      }
+      y.at(i, f) = alpha * sum + (beta == 0 ? 0.0 : beta * y0.at(i, f));
+    }
+  }
+  return y;
+}
+
+/// alpha N(A)^T dY + beta dX.
+inline matrix product_backward(const graph& g, const std::vector<double>& c, const matrix& dy,
+                               double alpha, double beta, const matrix& dx0) {
+  matrix dx(g.columns, dy.width);
+  for (std::int64_t i = 0; i < g.rows; ++i)
+    for (std::int64_t k = g.offsets[i]; k < g.offsets[i + 1]; ++k)
+      for (std::int64_t f = 0; f < dy.width; ++f)
+        dx.at(g.indices[k], f) += alpha * c[k] * dy.at(i, f);
+  for (std::size_t k = 0; k < dx.values.size() && beta != 0; ++k) {
+    dx.values[k] += beta * dx0.values[k];
+  }
+  return dx;
+}
+
+/// One dot product an edge, times its coefficient.
+inline std::vector<double> sampled(const graph& g, const std::vector<double>& c, const matrix& left,
+                                   const matrix& right) {
+  std::vector<double> d(g.indices.size());
+  for (std::int64_t i = 0; i < g.rows; ++i)
+    for (std::int64_t k = g.offsets[i]; k < g.offsets[i + 1]; ++k)
+      for (std::int64_t f = 0; f < left.width; ++f)
+        d[k] += c[k] * left.at(i, f) * right.at(g.indices[k], f);
+  return d;
+}
+
 }  // namespace oracle

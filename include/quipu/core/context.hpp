@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "quipu/core/capability.hpp"
+#include "quipu/core/log.hpp"
 #include "quipu/core/status.hpp"
 
 namespace quipu {
@@ -21,6 +22,7 @@ struct context {
   std::int32_t multiprocessors = 0;
   std::int64_t l2_bytes = 0;
   determinism repeat = determinism::run_to_run;
+  log_sink log{};
 
   context on(cudaStream_t s) const noexcept {
     context c = *this;
@@ -30,6 +32,11 @@ struct context {
   context with(determinism d) const noexcept {
     context c = *this;
     c.repeat = d;
+    return c;
+  }
+  context with(log_sink l) const noexcept {
+    context c = *this;
+    c.log = l;
     return c;
   }
 };

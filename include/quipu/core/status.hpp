@@ -19,6 +19,7 @@ enum class status_code : std::int32_t {
   no_device,            ///< no usable GPU
   cuda_error,           ///< `native` holds the cudaError_t
   io_error,             ///< a file cannot be opened, read or written
+  cusparse_error,       ///< `native` holds the cusparseStatus_t
   parse_error,          ///< a file's content is malformed; `position` is the line, 0 when binary
 };
 

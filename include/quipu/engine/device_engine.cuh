@@ -82,6 +82,11 @@ __device__ bool enabled(const Program& program) {
   }
 }
 
+template <class Program>
+inline constexpr bool writes_edges_only = requires {
+  requires Program::writes_edges;
+};
+
 template <class I>
 __device__ slice<I> load_slice(const slice<I>* from) {
   if constexpr (sizeof(slice<I>) == 16) {
@@ -103,12 +108,16 @@ __device__ void run_slice(const lane_position<Tile>& at, const Program& program,
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
     visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
-    program.finish(at, row, state);
+    // Read again: what only the ending needs takes no registers while rows are in flight.
+    asm volatile("" ::: "memory");
+    const auto again = load_slice(schedule.slices + index);
+    program.finish(at, row_edges<I>{again.row, again.begin, again.count}, state);
   } else {
     const auto& split = schedule.split_rows[schedule.split_of[index]];
     auto state = program.init(at, row_edges<I>{split.row, split.begin, split.degree});
     visit_slice<Unroll>(at, program, rows, indices, work, slice_position(schedule, index, split),
                         state);
+    if constexpr (writes_edges_only<Program>) return;
     partial.store(index, blockIdx.y, static_cast<int>(threadIdx.x) % Tile::lanes, state);
   }
 }
@@ -121,7 +130,7 @@ __global__ void __launch_bounds__(Threads)
                  const schedule_view<I> schedule, const std::int64_t features,
                  const partial_states<Tile, typename Program::template state<Tile>> partial) {
   constexpr int groups = Threads / Tile::lanes;
-  if (schedule.split_slice_count > 0) launch_dependents();
+  if (schedule.split_slice_count > 0 && !writes_edges_only<Program>) launch_dependents();
   if (!enabled(program)) return;
   const auto at =
       lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, blockIdx.y, features);
@@ -230,6 +239,14 @@ auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64
                 tiles};
 }
 
+/// For programs that write all their results edge by edge, one tile wide.
+template <engine_policy P, class Program>
+auto no_partials() {
+  static_assert(detail::writes_edges_only<Program>);
+  using tile_type = policy_tile<P>;
+  return detail::partial_states<tile_type, typename Program::template state<tile_type>>{nullptr, 1};
+}
+
 /// Refuses what does not fit one launch. `traverse` asks too; a verb of several launches asks
 /// first.
 template <engine_policy P, class I, class Partial>
@@ -265,6 +282,7 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
       detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>,
                      grid(blocks), P.threads, detail::start::in_order, program, rows,
                      graph.csr.indices, schedule, features, partial);
+  if constexpr (detail::writes_edges_only<Program>) return s;
   if (!s.ok() || schedule.split_row_count == 0) return s;
   constexpr int merge_threads =
       tile_type::lanes *

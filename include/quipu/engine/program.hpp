@@ -57,6 +57,8 @@ struct slice_edges {
 ///
 ///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
 ///   bool enabled() const                         device only: false lets the whole launch pass
+///   static constexpr bool writes_edges           device only: true if all results are written by
+///                                                `visit`; then states are neither kept nor merged
 ///
 /// `row` is a row_edges<I>; in `init` of a split row it still speaks of the whole row. The same
 /// program runs on the device (a group of lanes) and on the host (a group of one).

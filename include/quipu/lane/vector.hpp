@@ -34,6 +34,23 @@ QUIPU_HD inline raw_vector<T, Width> load_vector(const T* from) {
   return v;
 }
 
+/// The same of memory that the kernel writes as well: past the read-only cache.
+template <class T, int Width>
+QUIPU_HD inline raw_vector<T, Width> load_written_vector(const T* from) {
+  raw_vector<T, Width> v;
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) * Width == 16) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(from);
+    memcpy(&v, &bits, sizeof v);
+  } else {
+    for (int i = 0; i < Width; ++i) v.data[i] = from[i];
+  }
+#else
+  memcpy(static_cast<void*>(&v), from, sizeof v);
+#endif
+  return v;
+}
+
 /// What becomes of a written row in the device's cache: kept, when inputs and outputs fit it
 /// together and someone may read it soon; or streamed, so that it does not push gathered rows out.
 enum class store_hint : std::uint8_t { keep, stream };

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quipu/core/config.hpp"
+
+namespace quipu {
+
+/// Sums over the lanes of a group, for `Count` values at once: a tree that halves the values at
+/// every step as long as there are any to halve, so that it takes Count - 1 exchanges and one for
+/// each lane bit left, instead of a whole tree a value. Both are powers of two. Afterwards lane l
+/// holds the sums of `held` values, the first of them value `first(l)`, in values[0 .. held).
+template <int Lanes, int Count>
+struct group_sum {
+  static constexpr int held = Count > Lanes ? Count / Lanes : 1;
+  /// Lanes that hold the same value.
+  static constexpr int copies = Count < Lanes ? Lanes / Count : 1;
+  QUIPU_HD static int first(int lane) { return lane / copies * held; }
+
+#ifdef __CUDACC__
+  template <class A>
+  __device__ static void apply(A (&values)[Count]) {
+    const unsigned lane = threadIdx.x % 32u;
+    const unsigned mask =
+        Lanes == 32 ? 0xffffffffu : ((1u << (Lanes % 32)) - 1u) << (lane / Lanes * Lanes);
+    int left = Count;
+#pragma unroll
+    for (int offset = Lanes / 2; offset > 0; offset /= 2) {
+      if (left > 1) {
+        left /= 2;
+        const bool upper = (lane & static_cast<unsigned>(offset)) != 0;
+#pragma unroll
+        for (int i = 0; i < left; ++i) {
+          const A sent = upper ? values[i] : values[i + left];
+          const A kept = upper ? values[i + left] : values[i];
+          values[i] = kept + __shfl_xor_sync(mask, sent, offset);
+        }
+      } else {
+        values[0] += __shfl_xor_sync(mask, values[0], offset);
+      }
+    }
+  }
+#endif
+};
+
+}  // namespace quipu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "quipu/core/capability.hpp"
+#include "quipu/core/config.hpp"
+
+namespace quipu {
+
+enum class spmm_backend : std::uint8_t { automatic, engine, cusparse };
+
+/// cuSPARSE's algorithms for compressed rows. csr3 gives the same bits every run.
+enum class cusparse_algorithm : std::uint8_t { automatic, csr1, csr2, csr3 };
+
+/// What the cost of a product is predicted from.
+struct product_shape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t edges = 0;
+  std::int64_t max_degree = 0;
+  std::int64_t features = 0;
+  std::int64_t element_bytes = 4;
+  std::int64_t l2_bytes = 0;
+  std::int32_t multiprocessors = 0;
+};
+
+/// Milliseconds with everything cached, and what was picked from them.
+struct spmm_choice {
+  spmm_backend backend = spmm_backend::engine;
+  cusparse_algorithm algorithm = cusparse_algorithm::automatic;  // engine: automatic
+  double engine_ms = 0;
+  double csr2_ms = 0;
+  double csr3_ms = 0;
+};
+
+/// The written cost model. A product with one backend takes
+///   start + rows * per_row + edges * max(per_edge, row_bytes / rate)
+/// where `rate` falls from `near` to `far` as the gathered table outgrows the L2 cache, and what a
+/// row's cost is shared by all multiprocessors. docs/performance.md tells how the constants were
+/// fitted, and what the model gets wrong.
+spmm_choice predict_spmm(const product_shape&, capability);
+
+}  // namespace quipu

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quipu/engine/argument_check.hpp"
+#include "quipu/sparse/sddmm.hpp"
+#include "quipu/sparse/spmm.hpp"
+
+namespace quipu::detail {
+
+template <class I, class O>
+void check_coefficients(argument_check& c, const graph_view<I, O>& g, const scales_view& scales,
+                        const vector_view<const float>& weights) {
+  const char* what_weights = "weights: one for each edge wanted";
+  if (weights.data_handle() != nullptr || weights.extent(0) != 0) {
+    c.that(weights.extent(0) == g.edges(), what_weights, g.edges(), weights.extent(0));
+    c.pointer(weights.data_handle(), g.edges(), "weights: null, or not where the context works");
+  }
+  if (scales.row != nullptr) {
+    c.pointer(scales.row, g.rows(), "scales.row: not where the context works");
+  }
+  if (scales.column != nullptr) {
+    c.pointer(scales.column, g.columns(), "scales.column: not where the context works");
+  }
+}
+
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const spmm_args<T, I, O>& a) {
+  argument_check c(ctx);
+  const auto& g = a.graph;
+  const auto features = a.output.extent(1);
+  c.direction(g.forward, "graph: incomplete, or not where the context works");
+  check_coefficients(c, g, a.scales, a.weights);
+  c.matrix(a.output, g.rows(), features, "output: null, or not where the context works",
+           "output: rows differ from the graph's rows", "output: features", "output: row stride");
+  c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
+           "input: rows differ from the graph's columns",
+           "input: features differ from the output's", "input: row stride");
+  c.that(!overlap(a.input, a.output), "output: overlaps the input");
+  return c.outcome();
+}
+
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const spmm_backward_args<T, I, O>& a) {
+  argument_check c(ctx);
+  const auto& g = a.graph;
+  c.backward(g, a.grad_input);
+  check_coefficients(c, g, a.scales, a.weights);
+  c.matrix(a.grad_output, g.rows(), a.grad_input.extent(1),
+           "grad_output: null, or not where the context works",
+           "grad_output: rows differ from the graph's rows",
+           "grad_output: features differ from grad_input's", "grad_output: row stride");
+  c.that(!overlap(a.grad_output, a.grad_input), "grad_input: overlaps grad_output");
+  return c.outcome();
+}
+
+template <class Context, class T, class I, class O>
+status check_arguments(const Context& ctx, const sddmm_args<T, I, O>& a) {
+  argument_check c(ctx);
+  const auto& g = a.graph;
+  const auto features = a.left.extent(1);
+  c.direction(g.forward, "graph: incomplete, or not where the context works");
+  check_coefficients(c, g, a.scales, {});
+  c.matrix(a.left, g.rows(), features, "left: null, or not where the context works",
+           "left: rows differ from the graph's rows", "left: features", "left: row stride");
+  c.matrix(a.right, g.columns(), features, "right: null, or not where the context works",
+           "right: rows differ from the graph's columns", "right: features differ from left's",
+           "right: row stride");
+  c.that(a.output.extent(0) == g.edges(), "output: one element for each edge wanted", g.edges(),
+         a.output.extent(0));
+  c.pointer(a.output.data_handle(), g.edges(), "output: null, or not where the context works");
+  const auto out = range_of(a.output.data_handle(), a.output.extent(0));
+  c.that(!out.meets(range_of(a.left)) && !out.meets(range_of(a.right)),
+         "output: overlaps left or right");
+  return c.outcome();
+}
+
+}  // namespace quipu::detail

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quipu/engine/row_source.hpp"
+#include "quipu/engine/sum_program.hpp"
+#include "quipu/graph/normalise.hpp"
+
+namespace quipu::detail {
+
+/// Factor of a binary matrix that is scaled by columns.
+struct column_factor {
+  static constexpr bool is_one = false;
+  const float* scales;
+  template <class A, class I>
+  QUIPU_HD A at(std::int64_t, I column) const {
+    return static_cast<A>(scales[column]);
+  }
+};
+
+/// Factor of a weighted matrix; `scales` may be null.
+struct weighted_column_factor {
+  static constexpr bool is_one = false;
+  const float* weights;
+  const float* scales;
+  template <class A, class I>
+  QUIPU_HD A at(std::int64_t edge, I column) const {
+    const A w = static_cast<A>(weights[edge]);
+    return scales == nullptr ? w : w * static_cast<A>(scales[column]);
+  }
+};
+
+/// The same where weights lie in the order of the other direction.
+template <node_index O>
+struct mapped_column_factor {
+  static constexpr bool is_one = false;
+  const float* weights;
+  const O* edge_map;
+  const float* scales;
+  template <class A, class I>
+  QUIPU_HD A at(std::int64_t edge, I column) const {
+    const A w = static_cast<A>(weights[edge_map[edge]]);
+    return scales == nullptr ? w : w * static_cast<A>(scales[column]);
+  }
+};
+
+/// Y = alpha * scale * sum + beta * Y, as in BLAS: beta = 0 does not read Y, alpha = 0 does not let
+/// a NaN of X through.
+template <class A>
+struct affine_ending {
+  const float* row_scales;  // null: ones
+  A alpha;
+  A beta;
+
+  template <class Tile, class I, class T>
+  QUIPU_HD void apply(const lane_position<Tile>& at, const row_edges<I>& row, const T* old,
+                      A (&sum)[Tile::elements]) const {
+    if (alpha == A{0}) {
+      QUIPU_UNROLL
+      for (int i = 0; i < Tile::elements; ++i) sum[i] = A{0};
+    } else if (row_scales != nullptr) {
+      const A f = alpha * static_cast<A>(row_scales[row.row]);
+      QUIPU_UNROLL
+      for (int i = 0; i < Tile::elements; ++i) sum[i] *= f;
+    } else if (alpha != A{1}) {
+      QUIPU_UNROLL
+      for (int i = 0; i < Tile::elements; ++i) sum[i] *= alpha;
+    }
+    if (beta == A{0}) return;
+    QUIPU_UNROLL
+    for (int v = 0; v < Tile::vectors; ++v) {
+      if (!at.active(v)) continue;
+      const auto y = load_written_vector<T, Tile::width>(old + at.feature(v));
+      QUIPU_UNROLL
+      for (int e = 0; e < Tile::width; ++e) sum[v * Tile::width + e] += beta * widen(y.data[e]);
+    }
+  }
+};
+
+template <class T, class Factor>
+using product_program = sum_program<T, Factor, affine_ending<accumulator<T>>>;
+
+/// One product with a direction of a graph: what forward and backward both come down to.
+template <element T, node_index I, node_index O>
+struct product {
+  direction_view<I, O> direction;
+  const float* weights = nullptr;  // null: ones
+  scales_view scales;              // row: of the direction's rows
+  matrix_view<const T> input;
+  matrix_view<T> output;
+  accumulator<T> alpha = 1;
+  accumulator<T> beta = 0;
+};
+
+/// Calls use(program, rows, direction) with the program that the product needs; weights lie in the
+/// order of the direction.
+template <class T, class I, class O, class Use>
+auto select_program(const product<T, I, O>& p, Use&& use) {
+  const dense_rows<T> rows(p.input);
+  T* out = p.output.data_handle();
+  const auto stride = p.output.stride(0);
+  const affine_ending<accumulator<T>> ending{p.scales.row, p.alpha, p.beta};
+  if (p.weights != nullptr) {
+    return use(
+        product_program<T, weighted_column_factor>{
+            out, stride, {p.weights, p.scales.column}, ending},
+        rows, p.direction);
+  }
+  if (p.scales.column != nullptr) {
+    return use(product_program<T, column_factor>{out, stride, {p.scales.column}, ending}, rows,
+               p.direction);
+  }
+  return use(product_program<T, unit_factor>{out, stride, {}, ending}, rows, p.direction);
+}
+
+}  // namespace quipu::detail

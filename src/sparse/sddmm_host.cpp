@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quipu/core/trace.hpp"
+#include "quipu/engine/host_engine.hpp"
+#include "quipu/math/convert.hpp"
+#include "quipu/sparse/detail/check_arguments.hpp"
+
+namespace quipu {
+
+namespace {
+
+/// In lanes that the compiler can keep in a vector register; their sums meet in a fixed order.
+template <class T>
+accumulator<T> dot(const T* a, const T* b, std::int64_t features) {
+  constexpr std::int64_t lanes = 16;
+  accumulator<T> part[lanes] = {};
+  std::int64_t f = 0;
+  for (; f + lanes <= features; f += lanes) {
+    for (std::int64_t l = 0; l < lanes; ++l) part[l] += widen(a[f + l]) * widen(b[f + l]);
+  }
+  for (std::int64_t l = 0; f < features; ++f, ++l) part[l] += widen(a[f]) * widen(b[f]);
+  for (std::int64_t half = lanes / 2; half > 0; half /= 2) {
+    for (std::int64_t l = 0; l < half; ++l) part[l] += part[l + half];
+  }
+  return part[0];
+}
+
+}  // namespace
+
+template <class T, class I, class O>
+status sddmm(const host_context& ctx, const sddmm_args<T, I, O>& a) {
+  const detail::trace_range range("sddmm");
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
+  const auto& csr = a.graph.forward.csr;
+  using A = accumulator<T>;
+  constexpr std::int64_t grain = 256;
+  return detail::parallel_pieces(ctx, csr.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      const A row = a.scales.row == nullptr ? a.alpha : a.alpha * static_cast<A>(a.scales.row[i]);
+      const T* left = a.left.data_handle() + i * a.left.stride(0);
+      for (std::int64_t k = csr.offsets[i]; k < csr.offsets[i + 1]; ++k) {
+        const std::int64_t j = csr.indices[k];
+        const A f = a.scales.column == nullptr ? row : row * static_cast<A>(a.scales.column[j]);
+        a.output.data_handle()[k] =
+            f * dot(left, a.right.data_handle() + j * a.right.stride(0), a.left.extent(1));
+      }
+    }
+  });
+}
+
+#define QUIPU_INSTANTIATE(T, I, O) \
+  template status sddmm(const host_context&, const sddmm_args<T, I, O>&);
+#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
+  QUIPU_INSTANTIATE(float, I, O)         \
+  QUIPU_INSTANTIATE(double, I, O)        \
+  QUIPU_INSTANTIATE(float16, I, O)       \
+  QUIPU_INSTANTIATE(bfloat16, I, O)
+QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
+QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
+QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+
+}  // namespace quipu

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quipu/core/trace.hpp"
+#include "quipu/engine/host_engine.hpp"
+#include "quipu/sparse/detail/check_arguments.hpp"
+#include "quipu/sparse/detail/product_program.hpp"
+
+namespace quipu {
+
+namespace {
+
+constexpr int unroll = 2;  // as in reduce: more spills the 32-feature tile on 16 vector registers
+
+const float* weights_of(const vector_view<const float>& given, const float* own) {
+  return given.data_handle() != nullptr ? given.data_handle() : own;
+}
+
+auto run_on(const host_context& ctx, std::int64_t features) {
+  return [&ctx, features](const auto& program, const auto& rows, const auto& direction) {
+    return traverse<unroll>(ctx, program, rows, direction, features);
+  };
+}
+
+}  // namespace
+
+template <class T, class I, class O>
+status spmm(const host_context& ctx, const spmm_args<T, I, O>& a) {
+  const detail::trace_range range("spmm");
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
+  const detail::product<T, I, O> p{
+      a.graph.forward, weights_of(a.weights, a.graph.forward.csr.weights),
+      a.scales,        a.input,
+      a.output,        a.alpha,
+      a.beta};
+  return detail::select_program(p, run_on(ctx, a.output.extent(1)));
+}
+
+template <class T, class I, class O>
+status spmm_backward(const host_context& ctx, const spmm_backward_args<T, I, O>& a) {
+  const detail::trace_range range("spmm_backward");
+  if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
+  const auto run = run_on(ctx, a.grad_input.extent(1));
+  const scales_view turned{a.scales.column, a.scales.row};
+  const float* weights = weights_of(a.weights, a.graph.forward.csr.weights);
+  if (weights == nullptr) {
+    const detail::product<T, I, O> p{a.graph.reverse, nullptr, turned, a.grad_output,
+                                     a.grad_input,    a.alpha, a.beta};
+    return detail::select_program(p, run);
+  }
+  using factor = detail::mapped_column_factor<O>;
+  const detail::product_program<T, factor> program{a.grad_input.data_handle(),
+                                                   a.grad_input.stride(0),
+                                                   factor{weights, a.graph.edge_map, turned.column},
+                                                   {turned.row, a.alpha, a.beta}};
+  return run(program, dense_rows<T>(a.grad_output), a.graph.reverse);
+}
+
+#define QUIPU_INSTANTIATE(T, I, O)                                      \
+  template status spmm(const host_context&, const spmm_args<T, I, O>&); \
+  template status spmm_backward(const host_context&, const spmm_backward_args<T, I, O>&);
+#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
+  QUIPU_INSTANTIATE(float, I, O)         \
+  QUIPU_INSTANTIATE(double, I, O)        \
+  QUIPU_INSTANTIATE(float16, I, O)       \
+  QUIPU_INSTANTIATE(bfloat16, I, O)
+QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
+QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
+QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+
+}  // namespace quipu

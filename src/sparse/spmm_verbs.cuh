@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/launch.cuh"
+#include "quipu/core/trace.hpp"
+#include "quipu/sparse/detail/check_arguments.hpp"
+#include "quipu/sparse/spmm.cuh"
+#include "sparse/choose_backend.hpp"
+#include "sparse/plan_state.hpp"
+
+namespace quipu {
+
+namespace detail {
+
+/// cuSPARSE's coefficients: row scale * weight * column scale, in the element type. A warp a row.
+template <class T, class I, class O>
+__global__ void fill_values(const csr_view<I, O> csr, const float* weights,
+                            const scales_view scales, T* values) {
+  const auto row = thread_index() / 32;
+  if (row >= csr.rows) return;
+  const float f = scales.row == nullptr ? 1.0f : scales.row[row];
+  for (auto k = csr.offsets[row] + static_cast<O>(threadIdx.x % 32); k < csr.offsets[row + 1];
+       k += 32) {
+    const float w = weights == nullptr ? f : f * weights[k];
+    values[k] = narrow<T>(scales.column == nullptr ? w : w * scales.column[csr.indices[k]]);
+  }
+}
+
+template <class O>
+__global__ void permute_weights(const float* weights, const O* edge_map, std::int64_t edges,
+                                float* permuted) {
+  const auto k = thread_index();
+  if (k < edges) permuted[k] = weights[edge_map[k]];
+}
+
+template <class O>
+__global__ void narrow_offsets(const O* offsets, std::int64_t count, std::int32_t* narrowed) {
+  const auto k = thread_index();
+  if (k < count) narrowed[k] = static_cast<std::int32_t>(offsets[k]);
+}
+
+template <class T, class I, class O>
+const float* weights_of(const graph_view<I, O>& g, const vector_view<const float>& given) {
+  return given.data_handle() != nullptr ? given.data_handle() : g.forward.csr.weights;
+}
+
+template <class T, class I, class O>
+product<T, I, O> forward_product(const spmm_args<T, I, O>& a) {
+  return {a.graph.forward, weights_of<T>(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
+          a.beta};
+}
+
+/// The same coefficients seen from the senders: the two scalings change places.
+template <class T, class I, class O>
+product<T, I, O> backward_product(const graph_view<I, O>& g, const scales_view& scales,
+                                  const float* reverse_weights, const matrix_view<const T>& from,
+                                  const matrix_view<T>& to, accumulator<T> alpha,
+                                  accumulator<T> beta) {
+  return {g.reverse, reverse_weights, {scales.column, scales.row}, from, to, alpha, beta};
+}
+
+template <class T, class I, class O, class Args>
+plan_key key_of(const context& ctx, const Args& a, std::int64_t features) {
+  const auto& csr = a.graph.forward.csr;
+  return {a.graph.identity,
+          csr.offsets,
+          csr.indices,
+          csr.rows,
+          csr.columns,
+          csr.edges,
+          weights_of<T>(a.graph, a.weights),
+          a.scales,
+          features,
+          element_kind_of<T>,
+          8 * sizeof(I),
+          8 * sizeof(O),
+          ctx.device};
+}
+
+template <class T>
+dense_operand operand_of(const matrix_view<T>& m) {
+  return {m.data_handle(), m.extent(0) > 1 ? m.stride(0) : m.extent(1)};
+}
+
+/// The coefficients of one direction, for cuSPARSE.
+template <class T, class I, class O>
+void write_values(const context& ctx, const product<T, I, O>& p, direction_plan& plan) {
+  enqueue(ctx, fill_values<T, I, O>, 32 * p.direction.csr.rows, p.direction.csr, p.weights,
+          p.scales, reinterpret_cast<T*>(plan.values.data()));
+}
+
+/// cuSPARSE wants ids and offsets of one size.
+template <class I, class O>
+const void* matching_offsets(const context& ctx, const csr_view<I, O>& csr, direction_plan& plan) {
+  if constexpr (sizeof(I) == sizeof(O)) {
+    return csr.offsets;
+  } else {
+    plan.offsets = require(make_device_buffer<std::int32_t>(ctx, csr.rows + 1));
+    enqueue(ctx, narrow_offsets<O>, csr.rows + 1, csr.offsets, csr.rows + 1, plan.offsets.data());
+    return plan.offsets.data();
+  }
+}
+
+template <class T, class I, class O>
+void make_cusparse(const context& ctx, const product<T, I, O>& p, direction_plan& plan) {
+  const auto& csr = p.direction.csr;
+  plan.values =
+      require(make_device_buffer<std::byte>(ctx, csr.edges * static_cast<std::int64_t>(sizeof(T))));
+  write_values(ctx, p, plan);
+  const sparse_operand matrix{
+      csr.rows,    csr.columns,        csr.edges,     matching_offsets(ctx, csr, plan),
+      csr.indices, plan.values.data(), 8 * sizeof(I), element_kind_of<T>};
+  plan.product =
+      require(cusparse_product::make(ctx, matrix, p.output.extent(1), plan.choice.algorithm,
+                                     operand_of(p.input), operand_of(p.output)));
+}
+
+template <class T, class I, class O>
+void make_direction(const context& ctx, const product<T, I, O>& p, const spmm_options& options,
+                    const char* name, direction_plan& plan, spmm_plan_state& state,
+                    std::size_t& scratch_bytes) {
+  const auto& d = p.direction;
+  const product_shape shape{d.csr.rows,         d.csr.columns, d.csr.edges,  d.degrees.max_degree,
+                            p.output.extent(1), sizeof(T),     ctx.l2_bytes, ctx.multiprocessors};
+  const backend_question question{
+      shape, sizeof(O) == sizeof(I),
+      p.weights != nullptr || p.scales.row != nullptr || p.scales.column != nullptr};
+  plan.choice = require(choose_backend(ctx, question, options));
+  log_choice(ctx, name, plan.choice);
+  if (plan.choice.backend == spmm_backend::cusparse) {
+    make_cusparse(ctx, p, plan);
+    if (plan.choice.algorithm != cusparse_algorithm::csr3) state.repeat = determinism::any;
+  }
+  scratch_bytes = std::max(scratch_bytes, require(engine_scratch_bytes(ctx, p)));
+}
+
+template <class T, class I, class O>
+status run_direction(const context& ctx, const product<T, I, O>& p, direction_plan& plan,
+                     spmm_plan_state& state) {
+  // cuSPARSE would let a NaN of X through alpha = 0.
+  if (plan.product && p.alpha != 0) {
+    return plan.product->run(ctx, operand_of(p.input), operand_of(p.output), p.alpha, p.beta);
+  }
+  return engine_product(ctx, p, {state.scratch.data(), state.scratch.bytes()});
+}
+
+/// Everything a call must pass before it enqueues.
+template <class T, class I, class O, class Args>
+status enter(const context& ctx, spmm_plan& plan, const Args& a, std::int64_t features) {
+  if (auto s = check_stream(ctx); !s.ok()) return s;
+  if (auto s = check_arguments(ctx, a); !s.ok()) return s;
+  auto* state = plan.state();
+  if (state == nullptr) return failure(status_code::invalid_argument, "plan: empty");
+  if (auto s = compare(state->key, key_of<T, I, O>(ctx, a, features)); !s.ok()) return s;
+  if (state->repeat == determinism::any && ctx.repeat == determinism::run_to_run) {
+    return failure(status_code::invalid_argument, "plan: made under determinism::any");
+  }
+  return state->use.enter(ctx);
+}
+
+}  // namespace detail
+
+template <class T, class I, class O>
+result<spmm_plan> make_spmm_plan(const context& ctx, const spmm_args<T, I, O>& a,
+                                 spmm_options options) {
+  using namespace detail;
+  const trace_range range("make_spmm_plan");
+  const device_guard guard(ctx.device);
+  return as_result<result<spmm_plan>>([&]() -> result<spmm_plan> {
+    require(check_stream(ctx));
+    require(check_arguments(ctx, a));
+    auto state = std::make_unique<spmm_plan_state>();
+    state->key = key_of<T, I, O>(ctx, a, a.output.extent(1));
+    state->has_backward = options.backward == edge_option::apply && a.graph.has_reverse();
+    std::size_t scratch_bytes = 0;
+    const auto forward = forward_product(a);
+    make_direction(ctx, forward, options, "spmm", state->forward, *state, scratch_bytes);
+    if (state->has_backward) {
+      if (forward.weights != nullptr) {
+        state->reverse_weights = require(make_device_buffer<float>(ctx, a.graph.edges()));
+        enqueue(ctx, permute_weights<O>, a.graph.edges(), forward.weights, a.graph.edge_map,
+                a.graph.edges(), state->reverse_weights.data());
+      }
+      // Shapes and strides of the gradients; what lies there is neither read nor written.
+      const auto from = make_matrix_view<const T>(a.output.data_handle(), a.graph.rows(),
+                                                  a.output.extent(1), a.output.stride(0));
+      const auto to = make_matrix_view(const_cast<T*>(a.input.data_handle()), a.graph.columns(),
+                                       a.output.extent(1), a.input.stride(0));
+      make_direction(
+          ctx,
+          backward_product<T>(a.graph, a.scales, state->reverse_weights.data(), from, to, 1, 0),
+          options, "spmm_backward", state->backward, *state, scratch_bytes);
+    }
+    state->scratch =
+        require(make_device_buffer<std::byte>(ctx, static_cast<std::int64_t>(scratch_bytes)));
+    require(synchronize(ctx));
+    return spmm_plan(std::move(state));
+  });
+}
+
+template <class T, class I, class O>
+status update_weights(const context& ctx, spmm_plan& plan, const spmm_args<T, I, O>& a) {
+  using namespace detail;
+  const trace_range range("update_weights");
+  const device_guard guard(ctx.device);
+  return as_result<status>([&]() -> status {
+    require(enter<T, I, O>(ctx, plan, a, a.output.extent(1)));
+    auto& state = *plan.state();
+    const auto forward = forward_product(a);
+    if (forward.weights == nullptr) return success();
+    if (state.forward.product) {
+      write_values(ctx, forward, state.forward);
+      require(state.forward.product->refresh(ctx));
+    }
+    if (state.has_backward) {
+      enqueue(ctx, permute_weights<O>, a.graph.edges(), forward.weights, a.graph.edge_map,
+              a.graph.edges(), state.reverse_weights.data());
+    }
+    if (state.backward.product) {
+      write_values(
+          ctx, backward_product<T>(a.graph, a.scales, state.reverse_weights.data(), {}, {}, 1, 0),
+          state.backward);
+      require(state.backward.product->refresh(ctx));
+    }
+    return state.use.leave(ctx);
+  });
+}
+
+template <class T, class I, class O>
+status spmm(const context& ctx, spmm_plan& plan, const spmm_args<T, I, O>& a) {
+  using namespace detail;
+  const trace_range range("spmm");
+  const device_guard guard(ctx.device);
+  if (auto s = enter<T, I, O>(ctx, plan, a, a.output.extent(1)); !s.ok()) return s;
+  auto& state = *plan.state();
+  if (auto s = run_direction(ctx, forward_product(a), state.forward, state); !s.ok()) return s;
+  return state.use.leave(ctx);
+}
+
+template <class T, class I, class O>
+status spmm_backward(const context& ctx, spmm_plan& plan, const spmm_backward_args<T, I, O>& a) {
+  using namespace detail;
+  const trace_range range("spmm_backward");
+  const device_guard guard(ctx.device);
+  if (auto s = enter<T, I, O>(ctx, plan, a, a.grad_input.extent(1)); !s.ok()) return s;
+  auto& state = *plan.state();
+  if (!state.has_backward) {
+    return failure(status_code::invalid_argument, "plan: made without backward");
+  }
+  const auto p = backward_product<T>(a.graph, a.scales, state.reverse_weights.data(), a.grad_output,
+                                     a.grad_input, a.alpha, a.beta);
+  if (auto s = run_direction(ctx, p, state.backward, state); !s.ok()) return s;
+  return state.use.leave(ctx);
+}
+
+}  // namespace quipu
