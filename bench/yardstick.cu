@@ -85,6 +85,50 @@ void launch_rows(const chunk* chunks, int count, const int* indices, const float
   row_kernel<F, Unroll><<<(count + 7) / 8, 256, 0, stream>>>(chunks, count, indices, x, y);
 }
 
+template <int F, int Unroll>
+__global__ void __launch_bounds__(256)
+    two_rows_kernel(const chunk* chunks, int count, const int* receivers, const int* senders,
+                    const float* left, const float* right, float* written) {
+  constexpr int lanes = F / 4 < 32 ? F / 4 : 32;
+  constexpr int vectors = F / 4 / lanes;
+  constexpr int parts = 32 / lanes;
+  const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32);
+  if (warp >= count) return;
+  const chunk c = chunks[warp];
+  const int lane = threadIdx.x % lanes;
+  const int part = threadIdx.x % 32 / lanes;
+  float4 sum = make_float4(0, 0, 0, 0);
+  for (int k = c.begin + part; k < c.end; k += parts * Unroll) {
+#pragma unroll
+    for (int u = 0; u < Unroll; ++u) {
+      const int edge = k + u * parts;
+      if (edge >= c.end) continue;
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+        const auto at = [&](const float* rows, const int* ids) {
+          return __ldg(
+              reinterpret_cast<const float4*>(rows + static_cast<std::int64_t>(ids[edge]) * F) +
+              lane + v * lanes);
+        };
+        const float4 a = at(left, receivers), b = at(right, senders);
+        sum.x += a.x * b.x;
+        sum.y += a.y * b.y;
+        sum.z += a.z * b.z;
+        sum.w += a.w * b.w;
+      }
+    }
+  }
+  reinterpret_cast<float4*>(written)[warp * 32 + threadIdx.x % 32] = sum;
+}
+
+__global__ void fill_kernel(float* to, std::int64_t count) {
+  const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (k >= count) return;
+  const auto bits =
+      static_cast<std::uint32_t>(k * 2654435761u) ^ static_cast<std::uint32_t>(k >> 7);
+  to[k] = static_cast<float>(bits >> 8) * (2.0f / 16777216.0f) - 1.0f;
+}
+
 __global__ void scatter_kernel(const std::int32_t* winners, const float* gradient, float* result,
                                std::int64_t count, int features) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -115,6 +159,22 @@ void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* 
   if (features == 64) launch_rows<64, unroll>(chunks, count, indices, x, y, stream);
   if (features == 128) launch_rows<128, unroll>(chunks, count, indices, x, y, stream);
   if (features == 256) launch_rows<256, unroll>(chunks, count, indices, x, y, stream);
+}
+
+void multiply_two_rows(int features, const chunk* chunks, int count, const std::int32_t* receivers,
+                       const std::int32_t* senders, const float* left, const float* right,
+                       float* written, cudaStream_t stream) {
+  const int blocks = (count + 7) / 8;
+  const auto run = [&](auto kernel) {
+    kernel<<<blocks, 256, 0, stream>>>(chunks, count, receivers, senders, left, right, written);
+  };
+  if (features == 64) run(two_rows_kernel<64, 4>);
+  if (features == 128) run(two_rows_kernel<128, 4>);
+  if (features == 256) run(two_rows_kernel<256, 2>);
+}
+
+void fill(float* to, std::int64_t count, cudaStream_t stream) {
+  fill_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(to, count);
 }
 
 void scatter_add(const std::int32_t* winners, const float* gradient, float* result,

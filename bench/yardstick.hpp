@@ -30,6 +30,16 @@ std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets);
 void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices,
               const float* x, float* y, std::int64_t rows, cudaStream_t stream);
 
+/// The floor of sampled products: for every edge of a chunk both rows are gathered, the receiver's
+/// through an id of its own as if edges lay in any order, and multiplied into one fp32 row a chunk,
+/// of which 16 bytes a lane are written. `features` 64, 128 or 256.
+void multiply_two_rows(int features, const chunk* chunks, int count, const std::int32_t* receivers,
+                       const std::int32_t* senders, const float* left, const float* right,
+                       float* written, cudaStream_t stream);
+
+/// Numbers in [-1, 1) that depend on the position alone.
+void fill(float* to, std::int64_t count, cudaStream_t stream);
+
 /// The peers' max backward: clears dX, then one thread an element adds its gradient to the winning
 /// sender, whose id was saved as int32 (-1: none).
 void scatter_add(const std::int32_t* winners, const float* gradient, float* result,

@@ -56,7 +56,9 @@ result<spmm_choice> choose_backend(const context& ctx, const backend_question& q
   auto choice = predict_spmm(q.shape, ctx.arch);
   auto algorithm = o.algorithm;
   if (algorithm == cusparse_algorithm::automatic) {
-    const bool csr2 = ctx.repeat == determinism::any && choice.csr2_ms < choice.csr3_ms;
+    // csr2 rounds the parts of long rows to 16 bits before they meet.
+    const bool csr2 = ctx.repeat == determinism::any && q.shape.element_bytes > 2 &&
+                      choice.csr2_ms < choice.csr3_ms;
     algorithm = csr2 ? cusparse_algorithm::csr2 : cusparse_algorithm::csr3;
   }
   const double cusparse_ms =

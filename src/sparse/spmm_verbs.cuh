@@ -85,6 +85,16 @@ dense_operand operand_of(const matrix_view<T>& m) {
   return {m.data_handle(), m.extent(0) > 1 ? m.stride(0) : m.extent(1)};
 }
 
+/// cuSPARSE (CUDA 13.0) picks wide accesses by the width alone and faults on rows that start off
+/// their border.
+template <class T>
+bool cusparse_reads(const matrix_view<T>& m) {
+  const auto at = operand_of(m);
+  const auto row_bytes = at.row_stride * static_cast<std::int64_t>(sizeof(T));
+  return reinterpret_cast<std::uintptr_t>(at.data) % 16 == 0 &&
+         (at.row_stride == m.extent(1) || row_bytes % 16 == 0);
+}
+
 /// The coefficients of one direction, for cuSPARSE.
 template <class T, class I, class O>
 void write_values(const context& ctx, const product<T, I, O>& p, direction_plan& plan) {
@@ -141,7 +151,8 @@ template <class T, class I, class O>
 status run_direction(const context& ctx, const product<T, I, O>& p, direction_plan& plan,
                      spmm_plan_state& state) {
   // cuSPARSE would let a NaN of X through alpha = 0.
-  if (plan.product && p.alpha != 0) {
+  const bool readable = cusparse_reads(p.input) && cusparse_reads(p.output);
+  if (plan.product && readable && p.alpha != 0) {
     return plan.product->run(ctx, operand_of(p.input), operand_of(p.output), p.alpha, p.beta);
   }
   return engine_product(ctx, p, {state.scratch.data(), state.scratch.bytes()});

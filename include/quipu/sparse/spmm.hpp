@@ -44,8 +44,11 @@ struct spmm_backward_args {
   accumulator<T> beta = 0;
 };
 
-/// How a plan is made. `algorithm` is for the cuSPARSE backend: csr3 alone gives the same bits
-/// every run, so under determinism::run_to_run it is the only one that may be asked for.
+/// How a plan is made. What cuSPARSE cannot do, a plan with the cuSPARSE backend leaves to the
+/// engine, call by call: views that start off a 16-byte border, or whose padded rows do, and
+/// alpha = 0. 16-bit coefficients are rounded to the element type there. `algorithm` is for the
+/// cuSPARSE backend: csr3 alone gives the same bits every run, so under determinism::run_to_run it
+/// is the only one that may be asked for.
 struct spmm_options {
   spmm_backend backend = spmm_backend::automatic;
   cusparse_algorithm algorithm = cusparse_algorithm::automatic;

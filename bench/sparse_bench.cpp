@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of the sparse family: both backends on synthetic graphs, and what they are measured by.
+//   quipu_bench_sparse --benchmark_filter=REGEX --benchmark_out=F --benchmark_out_format=json
+// Names are family/graph/features/element.
+#include <cusparse.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quipu/graph/make_graph.hpp"
+#include "quipu/io/synthetic.hpp"
+#include "quipu/sparse/sddmm.hpp"
+#include "quipu/sparse/spmm.hpp"
+#include "registry.hpp"
+#include "timing.hpp"
+#include "yardstick.hpp"
+
+namespace {
+
+using namespace quipu;
+using bench::add;
+using I = std::int32_t;
+
+constexpr std::int64_t widest = 512;
+
+/// One graph at a time lives on the device, with matrices wide enough for every case.
+struct stage {
+  explicit stage(const std::string& graph_name) : name(graph_name) {
+    static cudaStream_t stream = [] {
+      cudaStream_t made = nullptr;
+      (void)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+      return made;
+    }();
+    ctx = check(make_context(stream)).with(determinism::any);
+    made = check(make_synthetic(ctx, check(parse_synthetic(graph_name))));
+    const auto g = made.view();
+    nodes = std::max(g.rows(), g.columns());
+    x = check(make_device_buffer<float>(ctx, nodes * widest));
+    y = check(make_device_buffer<float>(ctx, nodes * widest));
+    yardstick::fill(x.data(), x.size(), ctx.stream);
+    yardstick::fill(y.data(), y.size(), ctx.stream);
+    for (const auto n : {normalisation::none, normalisation::symmetric}) {
+      scales[n == normalisation::symmetric] = check(make_node_scales(ctx, g, n));
+    }
+  }
+
+  std::string name;
+  context ctx;
+  graph<I, I> made;
+  std::int64_t nodes = 0;
+  buffer<float> x, y;
+  node_scales scales[2];
+};
+
+stage& on_stage(const std::string& graph_name) {
+  static std::unique_ptr<stage> current;
+  if (current == nullptr || current->name != graph_name) {
+    current.reset();
+    current = std::make_unique<stage>(graph_name);
+  }
+  return *current;
+}
+
+template <class Work>
+void measure(benchmark::State& state, const stage& s, Work work) {
+  bench::device_timer timer(s.ctx);
+  for (int k = 0; k < 2; ++k) (void)timer.once(work);
+  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3);
+}
+
+template <class T>
+spmm_args<T, I> arguments(stage& s, const graph_view<I, I>& g, std::int64_t features,
+                          const scales_view& scales = {}) {
+  spmm_args<T, I> a;
+  a.graph = g;
+  a.scales = scales;
+  a.input = make_matrix_view(reinterpret_cast<const T*>(s.x.data()), g.columns(), features);
+  a.output = make_matrix_view(reinterpret_cast<T*>(s.y.data()), g.rows(), features);
+  return a;
+}
+
+spmm_options options_of(spmm_backend backend, cusparse_algorithm algorithm) {
+  spmm_options o;
+  o.backend = backend;
+  o.algorithm = algorithm;
+  o.backward = edge_option::keep;
+  return o;
+}
+
+void report_choice(benchmark::State& state, const spmm_choice& c) {
+  state.counters["engine_ms"] = c.engine_ms;
+  state.counters["csr2_ms"] = c.csr2_ms;
+  state.counters["csr3_ms"] = c.csr3_ms;
+  state.counters["picked_engine"] = c.backend == spmm_backend::engine ? 1 : 0;
+}
+
+template <class T>
+void time_product(benchmark::State& state, const std::string& name, int features,
+                  spmm_backend backend, cusparse_algorithm algorithm, normalisation norm) {
+  auto& s = on_stage(name);
+  const auto a =
+      arguments<T>(s, s.made.view(), features, s.scales[norm == normalisation::symmetric].view());
+  auto plan = check(make_spmm_plan(s.ctx, a, options_of(backend, algorithm)));
+  measure(state, s, [&] { check(spmm(s.ctx, plan, a)); });
+  report_choice(state, plan.forward());
+}
+
+/// backward, or the forward product of the reverse graph that it is held against.
+void time_backward(benchmark::State& state, const std::string& name, int features,
+                   bool as_forward) {
+  auto& s = on_stage(name);
+  const auto g = s.made.view();
+  auto options = options_of(spmm_backend::engine, cusparse_algorithm::automatic);
+  if (as_forward) {
+    graph_view<I, I> turned;
+    turned.forward = g.reverse;
+    const auto a = arguments<float>(s, turned, features);
+    auto plan = check(make_spmm_plan(s.ctx, a, options));
+    measure(state, s, [&] { check(spmm(s.ctx, plan, a)); });
+    return;
+  }
+  options.backward = edge_option::apply;
+  auto plan = check(make_spmm_plan(s.ctx, arguments<float>(s, g, features), options));
+  spmm_backward_args<float, I> b;
+  b.graph = g;
+  b.grad_output = make_matrix_view<const float>(s.x.data(), g.rows(), features);
+  b.grad_input = make_matrix_view(s.y.data(), g.columns(), features);
+  measure(state, s, [&] { check(spmm_backward(s.ctx, plan, b)); });
+}
+
+/// What the peers do backward: op = TRANSPOSE over the forward graph; and, for the record, csr3
+/// with the preprocessing that plans leave out.
+void time_raw_cusparse(benchmark::State& state, const std::string& name, int features,
+                       cusparseOperation_t op, cusparseSpMMAlg_t algorithm) {
+  auto& s = on_stage(name);
+  const auto g = s.made.view();
+  const auto ones =
+      check(to_device(s.ctx, std::vector<float>(static_cast<std::size_t>(g.edges()), 1.0f)));
+  const bool turned = op == CUSPARSE_OPERATION_TRANSPOSE;
+  cusparseHandle_t handle = nullptr;
+  cusparseSpMatDescr_t a = nullptr;
+  cusparseDnMatDescr_t x = nullptr, y = nullptr;
+  cusparseCreate(&handle);
+  cusparseSetStream(handle, s.ctx.stream);
+  cusparseCreateCsr(&a, g.rows(), g.columns(), g.edges(), const_cast<I*>(g.forward.csr.offsets),
+                    const_cast<I*>(g.forward.csr.indices), const_cast<float*>(ones.data()),
+                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F);
+  cusparseCreateDnMat(&x, turned ? g.rows() : g.columns(), features, features, s.x.data(),
+                      CUDA_R_32F, CUSPARSE_ORDER_ROW);
+  cusparseCreateDnMat(&y, turned ? g.columns() : g.rows(), features, features, s.y.data(),
+                      CUDA_R_32F, CUSPARSE_ORDER_ROW);
+  const float one = 1.0f, zero = 0.0f;
+  const auto plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
+  std::size_t bytes = 0;
+  cusparseSpMM_bufferSize(handle, op, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, &bytes);
+  auto w = check(make_device_buffer<char>(s.ctx, static_cast<std::int64_t>(bytes) + 256));
+  cusparseSpMM_preprocess(handle, op, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data());
+  measure(state, s, [&] {
+    const auto outcome =
+        cusparseSpMM(handle, op, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data());
+    if (outcome != CUSPARSE_STATUS_SUCCESS) state.SkipWithError("cusparseSpMM failed");
+  });
+  cusparseDestroyDnMat(x);
+  cusparseDestroyDnMat(y);
+  cusparseDestroySpMat(a);
+  cusparseDestroy(handle);
+}
+
+template <class T>
+void time_sddmm(benchmark::State& state, const std::string& name, int features) {
+  auto& s = on_stage(name);
+  const auto g = s.made.view();
+  auto d = check(make_device_buffer<float>(s.ctx, g.edges()));
+  sddmm_args<T, I> a;
+  a.graph = g;
+  a.left = make_matrix_view(reinterpret_cast<const T*>(s.x.data()), g.rows(), features);
+  a.right = make_matrix_view(reinterpret_cast<const T*>(s.y.data()), g.columns(), features);
+  a.output = make_vector_view(d.data(), g.edges());
+  measure(state, s, [&] { check(sddmm(s.ctx, a)); });
+}
+
+void time_two_rows(benchmark::State& state, const std::string& name, int features) {
+  auto& s = on_stage(name);
+  const auto& csr = s.made.view().forward.csr;
+  const auto offsets = check(to_host(s.ctx, csr.offsets, csr.rows + 1));
+  std::vector<std::int32_t> receivers(static_cast<std::size_t>(csr.edges));
+  for (std::int64_t r = 0; r < csr.rows; ++r) {
+    std::fill(receivers.begin() + offsets[r], receivers.begin() + offsets[r + 1],
+              static_cast<std::int32_t>(r));
+  }
+  const auto chunks = yardstick::make_chunks(offsets);
+  const auto on_device = check(to_device(s.ctx, chunks));
+  const auto ids = check(to_device(s.ctx, receivers));
+  auto written =
+      check(make_device_buffer<float>(s.ctx, static_cast<std::int64_t>(chunks.size()) * 128));
+  measure(state, s, [&] {
+    yardstick::multiply_two_rows(features, on_device.data(), static_cast<int>(chunks.size()),
+                                 ids.data(), csr.indices, s.x.data(), s.y.data(), written.data(),
+                                 s.ctx.stream);
+  });
+}
+
+void time_floor(benchmark::State& state, const std::string& name, int features) {
+  auto& s = on_stage(name);
+  const auto& csr = s.made.view().forward.csr;
+  const auto chunks = yardstick::make_chunks(check(to_host(s.ctx, csr.offsets, csr.rows + 1)));
+  const auto on_device = check(to_device(s.ctx, chunks));
+  measure(state, s, [&] {
+    yardstick::sum_rows(features, on_device.data(), static_cast<int>(chunks.size()), csr.indices,
+                        s.x.data(), s.y.data(), csr.rows, s.ctx.stream);
+  });
+}
+
+/// Replays of a captured call on a small graph.
+void time_replay(benchmark::State& state, const std::string& name, int features,
+                 spmm_backend backend) {
+  auto& s = on_stage(name);
+  const auto a = arguments<float>(s, s.made.view(), features);
+  auto plan = check(make_spmm_plan(s.ctx, a, options_of(backend, cusparse_algorithm::csr3)));
+  cudaGraph_t captured = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  (void)cudaStreamBeginCapture(s.ctx.stream, cudaStreamCaptureModeGlobal);
+  check(spmm(s.ctx, plan, a));
+  (void)cudaStreamEndCapture(s.ctx.stream, &captured);
+  (void)cudaGraphInstantiate(&executable, captured, 0);
+  constexpr int replays = 50;  // one event pair around many: an event costs as much as the work
+  bench::device_timer timer(s.ctx);
+  const auto work = [&] {
+    for (int k = 0; k < replays; ++k) (void)cudaGraphLaunch(executable, s.ctx.stream);
+  };
+  (void)timer.once(work);
+  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3 / replays);
+  (void)cudaGraphExecDestroy(executable);
+  (void)cudaGraphDestroy(captured);
+}
+
+void add_graph(const std::string& g) {
+  const auto engine = spmm_backend::engine, cusparse = spmm_backend::cusparse;
+  const auto automatic = cusparse_algorithm::automatic;
+  const auto none = normalisation::none, symmetric = normalisation::symmetric;
+  for (const int f : {32, 64, 128, 256, 512}) {
+    const std::string tail = "/" + g + "/" + std::to_string(f) + "/f32";
+    add("spmm_engine" + tail, 7, time_product<float>, g, f, engine, automatic, none);
+    add("spmm_auto" + tail, 7, time_product<float>, g, f, spmm_backend::automatic, automatic, none);
+    add("spmm_csr2" + tail, 3, time_product<float>, g, f, cusparse, cusparse_algorithm::csr2, none);
+    add("spmm_csr3" + tail, 3, time_product<float>, g, f, cusparse, cusparse_algorithm::csr3, none);
+    add("csr3_preprocessed" + tail, 3, time_raw_cusparse, g, f, CUSPARSE_OPERATION_NON_TRANSPOSE,
+        CUSPARSE_SPMM_CSR_ALG3);
+  }
+  for (const int f : {64, 128, 256}) {
+    const std::string tail = "/" + g + "/" + std::to_string(f) + "/f32";
+    add("spmm_symmetric" + tail, 7, time_product<float>, g, f, engine, automatic, symmetric);
+    add("sddmm" + tail, 7, time_sddmm<float>, g, f);
+    add("two_rows" + tail, 7, time_two_rows, g, f);
+  }
+  const std::string tail = "/" + g + "/128";
+  add("floor" + tail + "/f32", 7, time_floor, g, 128);
+  add("spmm_engine" + tail + "/f16", 7, time_product<float16>, g, 128, engine, automatic, none);
+  add("spmm_engine" + tail + "/bf16", 7, time_product<bfloat16>, g, 128, engine, automatic, none);
+  add("sddmm" + tail + "/f16", 7, time_sddmm<float16>, g, 128);
+  add("backward" + tail + "/f32", 7, time_backward, g, 128, false);
+  add("forward_on_reverse" + tail + "/f32", 7, time_backward, g, 128, true);
+  add("cusparse_transpose" + tail + "/f32", 3, time_raw_cusparse, g, 128,
+      CUSPARSE_OPERATION_TRANSPOSE, CUSPARSE_SPMM_ALG_DEFAULT);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const char* g :
+       {"roads_like", "arxiv_like", "reviews_like", "tolokers_like", "hm_like", "avazu_like",
+        "twitch_like", "web_like", "reddit_like", "products_like", "twitch-views", "avazu-ctr",
+        "hm-categories", "pokec-regions", "web-fraud"}) {
+    add_graph(g);
+  }
+  add("replay_engine/cora/64/f32", 20, time_replay, std::string("cora"), 64, spmm_backend::engine);
+  add("replay_cusparse/cora/64/f32", 20, time_replay, std::string("cora"), 64,
+      spmm_backend::cusparse);
+  return bench::run(argc, argv);
+}
