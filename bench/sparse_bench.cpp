@@ -88,6 +88,17 @@ spmm_options options_of(spmm_backend backend, cusparse_algorithm algorithm) {
   return o;
 }
 
+void time_weighted(benchmark::State& state, const std::string& name, int features) {
+  auto& s = on_stage(name);
+  auto a = arguments<float>(s, s.made.view(), features);
+  auto w = check(make_device_buffer<float>(s.ctx, s.made.view().edges()));
+  yardstick::fill(w.data(), w.size(), s.ctx.stream);
+  a.weights = make_vector_view<const float>(w.data(), w.size());
+  auto plan = check(make_spmm_plan(
+      s.ctx, a, [] { spmm_options o; o.backend = spmm_backend::engine; o.backward = edge_option::keep; return o; }()));
+  measure(state, s, [&] { check(spmm(s.ctx, plan, a)); });
+}
+
 void report_choice(benchmark::State& state, const spmm_choice& c) {
   state.counters["engine_ms"] = c.engine_ms;
   state.counters["csr2_ms"] = c.csr2_ms;
@@ -251,11 +262,12 @@ void add_graph(const std::string& g) {
   for (const int f : {64, 128, 256}) {
     const std::string tail = "/" + g + "/" + std::to_string(f) + "/f32";
     add("spmm_symmetric" + tail, 7, time_product<float>, g, f, engine, automatic, symmetric);
+    add("spmm_weighted" + tail, 7, time_weighted, g, f);
+    add("floor" + tail, 7, time_floor, g, f);
     add("sddmm" + tail, 7, time_sddmm<float>, g, f);
     add("two_rows" + tail, 7, time_two_rows, g, f);
   }
   const std::string tail = "/" + g + "/128";
-  add("floor" + tail + "/f32", 7, time_floor, g, 128);
   add("spmm_engine" + tail + "/f16", 7, time_product<float16>, g, 128, engine, automatic, none);
   add("spmm_engine" + tail + "/bf16", 7, time_product<bfloat16>, g, 128, engine, automatic, none);
   add("sddmm" + tail + "/f16", 7, time_sddmm<float16>, g, 128);

@@ -20,7 +20,7 @@ namespace quipu::cli {
 namespace {
 
 struct measurement {
-  reduce op;
+  bench_op op;
   element_kind dtype;
   std::int64_t features;
   double median = 0;  // milliseconds
@@ -49,28 +49,93 @@ class progress {
   bool shown_;
 };
 
-template <class T, class I, class Context>
-measurement measure(const bench_options& options, const Context& ctx, const graph_view<I, I>& g,
-                    reduce op, std::int64_t features) {
-  const auto x = place(ctx, draw_matrix<T>(g.columns(), features, options.run.seed, 1).values);
-  auto y = make_buffer<T>(ctx, g.rows() * features);
-  aggregate_args<T, I, I> args;
-  args.graph = g;
-  args.input = make_matrix_view(x.data(), g.columns(), features);
-  args.output = make_matrix_view(y.data(), g.rows(), features);
-  args.op = op;
-  auto scratch = make_scratch(ctx, args);
-  const auto once = [&] { require("aggregate", start(ctx, args, scratch)); };
+/// Median and least of many runs, after two that are not counted.
+template <class Context, class Once>
+void time_many(const bench_options& options, const Context& ctx, measurement& m, Once&& once) {
   for (int warm_up = 0; warm_up < 2; ++warm_up) time_once(ctx, once);
   std::vector<double> times(static_cast<std::size_t>(options.repeat));
   for (auto& time : times) time = time_once(ctx, once);
   std::ranges::sort(times);
-  measurement m{op, element_kind_of<T>, features};
   m.median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
   m.lowest = times.front();
-  m.gathered = static_cast<double>(g.edges()) * static_cast<double>(features) * sizeof(T);
-  return m;
 }
+
+template <class T, class I, class Context>
+class bench_case {
+ public:
+  bench_case(const bench_options& options, const Context& ctx, const graph_view<I, I>& g,
+             bench_op op, std::int64_t features)
+      : options_(options),
+        ctx_(ctx),
+        graph_(g),
+        features_(features),
+        x_(place(ctx, draw_matrix<T>(g.columns(), features, options.run.seed, 1).values)),
+        y_(make_buffer<T>(ctx, g.rows() * features)),
+        measured_{op, element_kind_of<T>, features} {
+    measured_.gathered = static_cast<double>(g.edges()) * static_cast<double>(features) * sizeof(T);
+  }
+
+  measurement run() {
+    if (measured_.op == bench_op::spmm) {
+      time_spmm();
+    } else if (measured_.op == bench_op::sddmm) {
+      time_sddmm();
+    } else {
+      time_aggregate();
+    }
+    return measured_;
+  }
+
+ private:
+  matrix_view<const T> input() const {
+    return make_matrix_view(x_.data(), graph_.columns(), features_);
+  }
+  matrix_view<T> output() { return make_matrix_view(y_.data(), graph_.rows(), features_); }
+
+  void time_aggregate() {
+    aggregate_args<T, I, I> args;
+    args.graph = graph_;
+    args.input = input();
+    args.output = output();
+    args.op = static_cast<reduce>(measured_.op);  // named in the same order
+    auto scratch = make_scratch(ctx_, args);
+    time_many(options_, ctx_, measured_, [&] { require("aggregate", start(ctx_, args, scratch)); });
+  }
+
+  void time_spmm() {
+    const auto scales = require("--norm", make_node_scales(ctx_, graph_, options_.norm));
+    spmm_args<T, I, I> args;
+    args.graph = graph_;
+    args.scales = scales.view();
+    args.input = input();
+    args.output = output();
+    auto plan_options = options_.plan;
+    plan_options.backward = edge_option::keep;
+    auto plan = make_plan(ctx_, args, plan_options);
+    time_many(options_, ctx_, measured_, [&] { require("spmm", start(ctx_, args, plan)); });
+  }
+
+  void time_sddmm() {
+    const auto scales = require("--norm", make_node_scales(ctx_, graph_, options_.norm));
+    const auto left =
+        place(ctx_, draw_matrix<T>(graph_.rows(), features_, options_.run.seed, 2).values);
+    auto dots = make_buffer<float>(ctx_, graph_.edges());
+    sddmm_args<T, I, I> args;
+    args.graph = graph_;
+    args.scales = scales.view();
+    args.left = make_matrix_view(left.data(), graph_.rows(), features_);
+    args.right = input();
+    args.output = make_vector_view(dots.data(), graph_.edges());
+    time_many(options_, ctx_, measured_, [&] { require("sddmm", sddmm(ctx_, args)); });
+  }
+
+  const bench_options& options_;
+  const Context& ctx_;
+  graph_view<I, I> graph_;
+  std::int64_t features_;
+  buffer<T> x_, y_;
+  measurement measured_;
+};
 
 template <class I, class Context>
 std::vector<measurement> measure_all(const bench_options& options, const Context& ctx,
@@ -81,7 +146,8 @@ std::vector<measurement> measure_all(const bench_options& options, const Context
     for (const auto dtype : options.run.dtypes) {
       for (const auto features : options.features) {
         all.push_back(dispatch_dtype(dtype, [&](auto tag) {
-          return measure<typename decltype(tag)::type>(options, ctx, g, op, features);
+          using T = typename decltype(tag)::type;
+          return bench_case<T, I, Context>(options, ctx, g, op, features).run();
         }));
         shown.step();
       }
@@ -146,8 +212,10 @@ void write_json(const std::string& path, const json& report) {
 
 void run(const bench_options& options) {
   const auto source = load_graph(options.graph);
-  graph_options wanted;
-  wanted.reverse = edge_option::keep;
+  graph_options wanted;  // the factors of walk and symmetric count a sender's edges
+  const bool counts_senders =
+      options.norm == normalisation::walk || options.norm == normalisation::symmetric;
+  if (!counts_senders) wanted.reverse = edge_option::keep;
   with_graph(source, options.run, wanted,
              [&](const auto& ctx, const std::string& device, const auto& built) {
                const auto g = built.view();

@@ -101,9 +101,29 @@ std::string direction_text(const char* title, const direction_view<I, I>& v) {
   return out + "\n" + t.text();
 }
 
+/// What `auto` would pick for products, and the times that it goes by.
+template <class I>
+void explain_spmm(const graph_view<I, I>& g, const context& ctx,
+                  std::vector<std::string>& reasons) {
+  for (const std::int64_t features : {32, 64, 128, 256, 512}) {
+    const product_shape shape{g.rows(), g.columns(), g.edges(),    g.forward.degrees.max_degree,
+                              features, 4,           ctx.l2_bytes, ctx.multiprocessors};
+    const auto c = predict_spmm(shape, ctx.arch);
+    reasons.push_back(fmt::format(
+        "spmm of {} fp32 features: predicted {} ms by the engine, {} ms by cuSPARSE's csr2, {} ms "
+        "by csr3; {}",
+        features, rounded(c.engine_ms), rounded(c.csr2_ms), rounded(c.csr3_ms),
+        c.engine_ms <= c.csr3_ms ? "the engine is picked" : "cuSPARSE is picked"));
+  }
+}
+template <class I>
+void explain_spmm(const graph_view<I, I>&, const host_context&, std::vector<std::string>& reasons) {
+  reasons.push_back("spmm: on the host there is nothing to pick, the engine does it");
+}
+
 /// Why the library takes the decisions that it takes for this graph.
 template <class I>
-std::vector<std::string> explain(const graph_view<I, I>& g) {
+std::vector<std::string> explain_graph(const graph_view<I, I>& g) {
   const auto& s = g.forward.schedule;
   std::int64_t split_edges = 0;
   for (std::int64_t r = 0; r < s.split_row_count; ++r) split_edges += s.split_rows[r].degree;
@@ -125,9 +145,16 @@ std::vector<std::string> explain(const graph_view<I, I>& g) {
                   grouped(g.forward.wide_rows.count))};
 }
 
+template <class I, class Context>
+std::vector<std::string> explain(const graph_view<I, I>& g, const Context& ctx) {
+  auto reasons = explain_graph(g);
+  explain_spmm(g, ctx, reasons);
+  return reasons;
+}
+
 template <class I>
 json info_json(const std::string& name, const std::string& device, const graph_view<I, I>& g,
-               bool wants_reasons) {
+               const std::vector<std::string>& reasons) {
   json out{{"graph", name},
            {"device", device},
            {"rows", g.rows()},
@@ -137,13 +164,13 @@ json info_json(const std::string& name, const std::string& device, const graph_v
            {"id_bits", 8 * sizeof(I)},
            {"forward", direction_json(g.forward)},
            {"reverse", direction_json(g.reverse)}};
-  if (wants_reasons) out["explain"] = explain(g);
+  if (!reasons.empty()) out["explain"] = reasons;
   return out;
 }
 
 template <class I>
 std::string info_text(const std::string& name, const std::string& device, const graph_view<I, I>& g,
-                      bool wants_reasons) {
+                      const std::vector<std::string>& reasons) {
   std::string out = facts({{"graph", name},
                            {"device", device},
                            {"rows", grouped(g.rows())},
@@ -152,9 +179,9 @@ std::string info_text(const std::string& name, const std::string& device, const 
                            {"weighted", g.forward.csr.weights != nullptr ? "yes" : "no"}});
   out += direction_text("Receivers (forward)", g.forward);
   out += direction_text("Senders (reverse)", g.reverse);
-  if (!wants_reasons) return out;
+  if (reasons.empty()) return out;
   out += "\nWhy\n";
-  for (const auto& reason : explain(g)) out += "- " + reason + "\n";
+  for (const auto& reason : reasons) out += "- " + reason + "\n";
   return out;
 }
 
@@ -165,9 +192,9 @@ void run(const info_options& options) {
   with_graph(source, options.run, {}, [&](const auto& ctx, const std::string& device, auto& built) {
     const auto local = fetch(ctx, built);
     const auto view = local.view();
-    fmt::print("{}", options.run.json
-                         ? info_json(source.name, device, view, options.explain).dump(2) + "\n"
-                         : info_text(source.name, device, view, options.explain));
+    const auto reasons = options.explain ? explain(view, ctx) : std::vector<std::string>{};
+    fmt::print("{}", options.run.json ? info_json(source.name, device, view, reasons).dump(2) + "\n"
+                                      : info_text(source.name, device, view, reasons));
   });
 }
 

@@ -176,6 +176,67 @@ void add_aggregate(CLI::App& root) {
   app->callback([options] { run(*options); });
 }
 
+void add_norm(CLI::App& app, normalisation& norm) {
+  app.add_option_function<std::string>(
+         "--norm",
+         [&norm](const std::string& word) { norm = choose("--norm", word, norm_names()); },
+         "none, mean, walk or symmetric (default: none)")
+      ->type_name("");
+}
+
+void add_backend(CLI::App& app, spmm_options& plan) {
+  app.add_option_function<std::string>(
+         "--backend",
+         [&plan](const std::string& word) {
+           plan.backend = choose("--backend", word, backend_names());
+         },
+         "auto, engine or cusparse (default: auto)")
+      ->type_name("");
+}
+
+void add_spmm(CLI::App& root) {
+  auto options = std::make_shared<spmm_command_options>();
+  auto* app = root.add_subcommand("spmm", "Multiply features by the normalised graph");
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_dtype(*app, options->run);
+  add_norm(*app, options->norm);
+  add_backend(*app, options->plan);
+  app->add_flag("--json", options->run.json, "Print an object instead of text");
+  app->add_flag("--transpose", options->transpose, "Multiply by the transposed graph");
+  app->add_option("--alpha", options->alpha, "Factor of the product (default: 1)")->type_name("A");
+  app->add_option("--beta", options->beta, "Factor of --initial (default: 0)")->type_name("B");
+  const auto file = [&](const char* name, std::string& path, const char* text) {
+    app->add_option(name, path, text)->type_name("F.npy");
+  };
+  file("--input", options->input, "[columns, features] of f2, f4 or f8 (default: drawn)");
+  file("--initial", options->initial, "[rows, features], what beta multiplies (default: drawn)");
+  file("-o,--output", options->output, "[rows, features]: f2 for f16, else f4");
+  app->add_option("--features", options->features, "Width of a drawn input (default: 64)")
+      ->type_name("F");
+  app->callback([options] { run(*options); });
+}
+
+void add_sddmm(CLI::App& root) {
+  auto options = std::make_shared<sddmm_command_options>();
+  auto* app = root.add_subcommand("sddmm", "One dot product an edge: receiver's row by sender's");
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_dtype(*app, options->run);
+  add_norm(*app, options->norm);
+  app->add_flag("--json", options->run.json, "Print an object instead of text");
+  app->add_option("--alpha", options->alpha, "Factor of all (default: 1)")->type_name("A");
+  const auto file = [&](const char* name, std::string& path, const char* text) {
+    app->add_option(name, path, text)->type_name("F.npy");
+  };
+  file("--left", options->left, "[rows, features] of f2, f4 or f8 (default: drawn)");
+  file("--right", options->right, "[columns, features] (default: drawn)");
+  file("-o,--output", options->output, "[edges] f4, in the order of the graph");
+  app->add_option("--features", options->features, "Width of drawn matrices (default: 64)")
+      ->type_name("F");
+  app->callback([options] { run(*options); });
+}
+
 void add_list(CLI::App& app, const std::string& name, const std::string& text,
               std::function<void(const std::string&)> take) {
   app.add_option_function<std::string>(name, std::move(take), text)->type_name("A,B,..");
@@ -186,9 +247,10 @@ void add_bench(CLI::App& root) {
   auto* app = root.add_subcommand("bench", "Time operations: median of many runs");
   add_graph(*app, options->graph);
   add_run(*app, options->run);
-  add_list(*app, "--op", "Of sum, mean, min, max (default: sum)", [options](const auto& text) {
-    options->ops = choose_all("--op", text, reduce_names());
-  });
+  add_list(*app, "--op", "Of sum, mean, min, max, spmm, sddmm (default: sum)",
+           [options](const auto& text) { options->ops = choose_all("--op", text, bench_names()); });
+  add_norm(*app, options->norm);
+  add_backend(*app, options->plan);
   add_list(*app, "--dtype", "Of f32, f16, bf16 (default: f32)", [options](const auto& text) {
     options->run.dtypes = choose_all("--dtype", text, element_names());
   });
@@ -231,6 +293,8 @@ int run_command(int argc, char** argv) {
   add_info(app);
   add_convert(app);
   add_aggregate(app);
+  add_spmm(app);
+  add_sddmm(app);
   add_bench(app);
   try {
     app.parse(argc, argv);

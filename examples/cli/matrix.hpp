@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,19 @@ matrix<T> read_matrix(const std::string& path, std::int64_t rows) {
   matrix<T> m{rows, array.shape[1], std::vector<T>(numbers.size())};
   for (std::size_t k = 0; k < numbers.size(); ++k) m.values[k] = T(numbers[k]);
   return m;
+}
+
+/// The file's matrix, or a drawn one where no file is named. `features` is what other matrices have
+/// settled, or what --features says; throws bad_input where the file disagrees.
+template <class T>
+matrix<T> read_or_draw(const std::string& path, std::int64_t rows,
+                       std::optional<std::int64_t> features, std::uint64_t seed,
+                       std::uint64_t stream) {
+  if (path.empty()) return draw_matrix<T>(rows, features.value_or(64), seed, stream);
+  auto m = read_matrix<T>(path, rows);
+  if (!features || *features == m.features) return m;
+  throw bad_input(path + ": has " + std::to_string(m.features) + " features, not " +
+                  std::to_string(*features));
 }
 
 /// Writes fp16 as f2 and all else as f4, which holds it exactly.

@@ -17,6 +17,30 @@ inline const std::vector<std::pair<std::string, reduce>>& reduce_names() {
   return names;
 }
 
+inline const std::vector<std::pair<std::string, bench_op>>& bench_names() {
+  static const std::vector<std::pair<std::string, bench_op>> names{
+      {"sum", bench_op::sum}, {"mean", bench_op::mean}, {"min", bench_op::min},
+      {"max", bench_op::max}, {"spmm", bench_op::spmm}, {"sddmm", bench_op::sddmm}};
+  return names;
+}
+
+inline const std::vector<std::pair<std::string, normalisation>>& norm_names() {
+  static const std::vector<std::pair<std::string, normalisation>> names{
+      {"none", normalisation::none},
+      {"mean", normalisation::mean},
+      {"walk", normalisation::walk},
+      {"symmetric", normalisation::symmetric}};
+  return names;
+}
+
+inline const std::vector<std::pair<std::string, spmm_backend>>& backend_names() {
+  static const std::vector<std::pair<std::string, spmm_backend>> names{
+      {"auto", spmm_backend::automatic},
+      {"engine", spmm_backend::engine},
+      {"cusparse", spmm_backend::cusparse}};
+  return names;
+}
+
 inline const std::vector<std::pair<std::string, element_kind>>& element_names() {
   static const std::vector<std::pair<std::string, element_kind>> names{
       {"f32", element_kind::f32}, {"f16", element_kind::f16}, {"bf16", element_kind::bf16}};
@@ -39,6 +63,9 @@ std::string name_in(const std::vector<std::pair<std::string, Value>>& names, Val
   return "?";
 }
 inline std::string name_of(reduce op) { return name_in(reduce_names(), op); }
+inline std::string name_of(bench_op op) { return name_in(bench_names(), op); }
+inline std::string name_of(normalisation n) { return name_in(norm_names(), n); }
+inline std::string name_of(spmm_backend b) { return name_in(backend_names(), b); }
 inline std::string name_of(element_kind kind) { return name_in(element_names(), kind); }
 
 inline bool has_argument(reduce op) { return op == reduce::min || op == reduce::max; }

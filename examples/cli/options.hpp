@@ -9,6 +9,7 @@
 #include "quipu/core/element.hpp"
 #include "quipu/graph/graph.hpp"
 #include "quipu/reduce/aggregate.hpp"
+#include "quipu/sparse/spmm.hpp"
 
 namespace quipu::cli {
 
@@ -58,10 +59,40 @@ struct aggregate_options {
   std::string grad_input;   // empty: no backward pass
 };
 
+struct spmm_command_options {
+  run_options run;
+  graph_argument graph;
+  normalisation norm = normalisation::none;
+  spmm_options plan;
+  bool transpose = false;
+  double alpha = 1;
+  double beta = 0;
+  std::optional<std::int64_t> features;
+  std::string input;    // empty: drawn
+  std::string initial;  // what beta multiplies; empty: drawn
+  std::string output;   // empty: not written
+};
+
+struct sddmm_command_options {
+  run_options run;
+  graph_argument graph;
+  normalisation norm = normalisation::none;
+  double alpha = 1;
+  std::optional<std::int64_t> features;
+  std::string left;    // empty: drawn
+  std::string right;   // empty: drawn
+  std::string output;  // empty: not written
+};
+
+/// What `bench` times: a reduction, or a product.
+enum class bench_op : std::uint8_t { sum, mean, min, max, spmm, sddmm };
+
 struct bench_options {
   run_options run;
   graph_argument graph;
-  std::vector<reduce> ops{reduce::sum};
+  std::vector<bench_op> ops{bench_op::sum};
+  normalisation norm = normalisation::none;
+  spmm_options plan;
   std::vector<std::int64_t> features{64};
   std::int32_t repeat = 20;
   std::string json_file;  // empty: the table alone
@@ -70,6 +101,8 @@ struct bench_options {
 void run(const info_options&);
 void run(const convert_options&);
 void run(const aggregate_options&);
+void run(const spmm_command_options&);
+void run(const sddmm_command_options&);
 void run(const bench_options&);
 
 }  // namespace quipu::cli

@@ -7,6 +7,8 @@
 #include "place.hpp"
 #include "quipu/core/dispatch.hpp"
 #include "quipu/reduce/aggregate.hpp"
+#include "quipu/sparse/sddmm.hpp"
+#include "quipu/sparse/spmm.hpp"
 
 // The library's verbs under one signature for both executors; the host needs no workspace.
 namespace quipu::cli {
@@ -38,6 +40,34 @@ template <class T, class I>
 status start(const host_context& ctx, const aggregate_backward_args<T, I, I>& args,
              buffer<std::byte>&) {
   return aggregate_backward(ctx, args);
+}
+
+/// What a product keeps between calls: a plan on a device, nothing on the host.
+struct no_plan {};
+template <class T, class I>
+spmm_plan make_plan(const context& ctx, const spmm_args<T, I, I>& args, const spmm_options& o) {
+  return require("--backend", make_spmm_plan(ctx, args, o));
+}
+template <class T, class I>
+no_plan make_plan(const host_context&, const spmm_args<T, I, I>&, const spmm_options& o) {
+  if (o.backend == spmm_backend::cusparse) throw bad_input("--backend: cusparse needs a GPU");
+  return {};
+}
+template <class Args>
+status start(const context& ctx, const Args& args, spmm_plan& plan) {
+  if constexpr (requires { args.grad_input; }) {
+    return spmm_backward(ctx, plan, args);
+  } else {
+    return spmm(ctx, plan, args);
+  }
+}
+template <class Args>
+status start(const host_context& ctx, const Args& args, no_plan&) {
+  if constexpr (requires { args.grad_input; }) {
+    return spmm_backward(ctx, args);
+  } else {
+    return spmm(ctx, args);
+  }
 }
 
 /// Runs a verb once, without the time for its workspace; milliseconds.

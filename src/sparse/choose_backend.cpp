@@ -56,11 +56,11 @@ result<spmm_choice> choose_backend(const context& ctx, const backend_question& q
   auto choice = predict_spmm(q.shape, ctx.arch);
   auto algorithm = o.algorithm;
   if (algorithm == cusparse_algorithm::automatic) {
-    // csr2 rounds the parts of long rows to 16 bits before they meet.
-    const bool csr2 = ctx.repeat == determinism::any && q.shape.element_bytes > 2 &&
-                      choice.csr2_ms < choice.csr3_ms;
+    const bool csr2 = ctx.repeat == determinism::any && choice.csr2_ms < choice.csr3_ms;
     algorithm = csr2 ? cusparse_algorithm::csr2 : cusparse_algorithm::csr3;
   }
+  // csr1 and csr2 add the parts of long rows in the element type.
+  if (q.shape.element_bytes == 2) algorithm = cusparse_algorithm::csr3;
   const double cusparse_ms =
       algorithm == cusparse_algorithm::csr3 ? choice.csr3_ms : choice.csr2_ms;
   choice.backend = o.backend;

@@ -12,9 +12,9 @@ inline constexpr quipu::normalisation all_norms[] = {
     quipu::normalisation::none, quipu::normalisation::mean, quipu::normalisation::walk,
     quipu::normalisation::symmetric};
 
-/// What a backend rounds to the element type: nothing but the result; coefficients too (cuSPARSE);
-/// or also the parts of long rows, which meet in memory (cuSPARSE's csr1 and csr2).
-enum class coefficients_in { fp32, element, element_and_parts };
+/// How a backend keeps coefficients: two fp32 factors and a weight, or one number of the element
+/// type.
+enum class coefficients_in { fp32, element };
 
 struct product_setting {
   quipu::normalisation norm = quipu::normalisation::none;
@@ -36,8 +36,8 @@ inline std::vector<double> absolute(std::vector<double> v) {
 /// roundings to fp32, or one to the element type.
 template <class T>
 void allow_for_coefficients(oracle::matrix& magnitude, coefficients_in kept, double terms) {
-  const double steps = kept == coefficients_in::fp32 ? 0 : kept == coefficients_in::element ? 1 : 3;
-  const double rounding = 4 * epsilon<float>() + steps * epsilon<T>();
+  const double rounding =
+      4 * epsilon<float>() + (kept == coefficients_in::element ? epsilon<T>() : 0.0);
   const double unit = 4.0 * std::sqrt(terms + 1.0) * accumulator_epsilon<T>();
   for (double& v : magnitude.values) v *= 1.0 + rounding / unit;
 }

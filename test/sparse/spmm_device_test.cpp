@@ -90,7 +90,7 @@ TEST_CASE("every algorithm of cuSPARSE gives the product", "[spmm]") {  // K46
     INFO("algorithm " << static_cast<int>(algorithm));
     const device_product run{run_mode::captured, by(spmm_backend::cusparse, algorithm)};
     test::check_product_cases(run);
-    constexpr auto kept = test::coefficients_in::element_and_parts;
+    constexpr auto kept = test::coefficients_in::element;
     test::check_product_widths<device_product, float, float16>(run, kept);
     test::check_products<device_product, float, bfloat16>(run, kept);
   }

@@ -108,10 +108,7 @@ __device__ void run_slice(const lane_position<Tile>& at, const Program& program,
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
     visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
-    // Read again: what only the ending needs takes no registers while rows are in flight.
-    asm volatile("" ::: "memory");
-    const auto again = load_slice(schedule.slices + index);
-    program.finish(at, row_edges<I>{again.row, again.begin, again.count}, state);
+    program.finish(at, row, state);
   } else {
     const auto& split = schedule.split_rows[schedule.split_of[index]];
     auto state = program.init(at, row_edges<I>{split.row, split.begin, split.degree});

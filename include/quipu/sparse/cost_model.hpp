@@ -34,11 +34,11 @@ struct spmm_choice {
   double csr3_ms = 0;
 };
 
-/// The written cost model. A product with one backend takes
-///   start + rows * per_row + edges * max(per_edge, row_bytes / rate)
-/// where `rate` falls from `near` to `far` as the gathered table outgrows the L2 cache, and what a
-/// row's cost is shared by all multiprocessors. docs/performance.md tells how the constants were
-/// fitted, and what the model gets wrong.
+/// The written cost model. With either backend a product takes
+///   start + rows * (per_row + per_row_byte * row_bytes) + edges * (per_edge + row_bytes / rate)
+/// where `rate` falls from `near` to `far` as the gathered table outgrows the L2 cache. It knows
+/// nothing of locality and of skew, which the backends feel alike. docs/performance.md tells how
+/// the constants were fitted and how far off they are. Sets the times, not the choice.
 spmm_choice predict_spmm(const product_shape&, capability);
 
 }  // namespace quipu

@@ -20,7 +20,8 @@ status run_sddmm(const context& ctx, const sddmm_args<T, I, O>& a) {
                                     a.right.stride(0),    features,         a.scales.column,
                                     a.scales.row,         a.alpha,          a.output.data_handle()};
   using tuning = sddmm_tuning<Width>;
-  return with_policy<tuning>(tuning::choose(features), [&]<engine_policy P>() {
+  const auto degree = a.graph.rows() > 0 ? a.graph.edges() / a.graph.rows() : 0;
+  return with_policy<tuning>(tuning::choose(features, degree), [&]<engine_policy P>() {
     // One tile is the engine's, however wide the rows are.
     const auto first = std::min<std::int64_t>(features, policy_tile<P>::features);
     const auto nothing = no_partials<P, sddmm_program<T, I>>();

@@ -46,7 +46,8 @@ struct spmm_backward_args {
 
 /// How a plan is made. What cuSPARSE cannot do, a plan with the cuSPARSE backend leaves to the
 /// engine, call by call: views that start off a 16-byte border, or whose padded rows do, and
-/// alpha = 0. 16-bit coefficients are rounded to the element type there. `algorithm` is for the
+/// alpha = 0. Of 16-bit elements the coefficients are rounded to the element type there, and the
+/// algorithm is always csr3: the others add parts of long rows in 16 bits. `algorithm` is for the
 /// cuSPARSE backend: csr3 alone gives the same bits every run, so under determinism::run_to_run it
 /// is the only one that may be asked for.
 struct spmm_options {
