@@ -162,6 +162,42 @@ TEST_CASE("a matrix without features gives winners without features", "[cli]") {
   CHECK(check(quipu::read_npy(w / "d.npy")).shape == std::vector<std::int64_t>{4, 0});
 }
 
+TEST_CASE("spmm multiplies by the normalised graph", "[cli]") {
+  const workshop w;
+  write_small(w);
+  w.write("triangle.mtx", karate());
+  w.write_floats("t.npy", {3, 1}, {2, 4, 6});
+  w.succeed("spmm triangle.mtx --norm symmetric --input t.npy -o y.npy");
+  const auto y = w.read<float>("y.npy");
+  REQUIRE(y.size() == 3);
+  CHECK(y[0] == Approx(5));  // two factors of 1 / sqrt(2), each rounded
+  CHECK(y[1] == Approx(4));
+  CHECK(y[2] == Approx(3));
+  w.succeed("spmm triangle.mtx --input t.npy --alpha 2 --beta 0.5 --initial t.npy -o y.npy");
+  CHECK(w.read<float>("y.npy") == std::vector<float>{21, 18, 15});
+  w.succeed("spmm small.txt --input x.npy -o y.npy");
+  CHECK(w.read<float>("y.npy") == std::vector<float>{1, 70, 0.5, 5, 0, 0, 11, 110});
+  // Transposed: what backward of the same product gives, weights and factors included.
+  w.write_floats("g.npy", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  w.succeed("aggregate small.txt --op mean --input x.npy --grad-output g.npy --grad-input d.npy");
+  w.succeed("spmm small.txt --norm mean --transpose --input g.npy -o y.npy");
+  const auto want = w.read<float>("d.npy"), got = w.read<float>("y.npy");
+  REQUIRE(got.size() == want.size());
+  for (std::size_t k = 0; k < want.size(); ++k) CHECK(got[k] == Approx(want[k]).epsilon(1e-6));
+}
+
+TEST_CASE("sddmm gives one number an edge", "[cli]") {
+  const workshop w;
+  w.write("triangle.mtx", karate());
+  w.write_floats("l.npy", {3, 2}, {1, 0, 0, 1, 1, 1});
+  w.write_floats("r.npy", {3, 2}, {2, 3, 5, 7, 11, 13});
+  w.succeed("sddmm triangle.mtx --left l.npy --right r.npy -o d.npy");
+  CHECK(check(quipu::read_npy(w / "d.npy")).shape == std::vector<std::int64_t>{6});
+  CHECK(w.read<float>("d.npy") == std::vector<float>{5, 11, 3, 13, 5, 12});
+  w.succeed("sddmm triangle.mtx --left l.npy --right r.npy --norm mean --alpha 4 -o d.npy");
+  CHECK(w.read<float>("d.npy") == std::vector<float>{10, 22, 6, 26, 10, 24});
+}
+
 TEST_CASE("outputs have the type that holds them", "[cli]") {
   const workshop w;
   write_small(w);
@@ -254,10 +290,10 @@ TEST_CASE("rows and columns may differ", "[cli]") {
 TEST_CASE("bench measures every combination", "[cli]") {
   const workshop w;
   w.succeed(
-      "bench synthetic:cora --op sum,max --features 4,8,16 --dtype f32,bf16 --repeat 2 "
-      "--json b.json");
+      "bench synthetic:cora --op sum,max,spmm,sddmm --norm symmetric --features 4,8,16 "
+      "--dtype f32,bf16 --repeat 2 --json b.json");
   const auto r = nlohmann::json::parse(content(w / "b.json"));
-  REQUIRE(r["results"].size() == 12);
+  REQUIRE(r["results"].size() == 24);
   CHECK(r["edges"] == 10556);
   for (const auto& m : r["results"]) {
     CHECK(m["median_ms"] >= m["min_ms"]);
@@ -297,6 +333,13 @@ TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
   const auto before = w.files();
   const std::vector<std::pair<std::string, std::string>> cases{
       {"info bad.txt", "bad.txt:2: "},
+      {"spmm small.txt --norm column", "--norm: "},
+      {"spmm small.txt --backend block", "--backend: "},
+      {"spmm small.txt --input short.npy -o y.npy", "short.npy: "},
+      {"spmm small.txt --initial x.npy -o y.npy", "--initial: "},
+      {"spmm small.txt --device host --backend cusparse", "--backend: "},
+      {"sddmm small.txt --left x.npy --right short.npy -o d.npy", "short.npy: "},
+      {"bench small.txt --op spam", "--op: "},
       {"info bad.mtx", "bad.mtx:3: "},
       {"info bad.npz", "bad.npz: "},
       {"info huge.txt", "huge.txt: "},
