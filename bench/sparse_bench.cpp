@@ -94,8 +94,8 @@ void time_weighted(benchmark::State& state, const std::string& name, int feature
   auto w = check(make_device_buffer<float>(s.ctx, s.made.view().edges()));
   yardstick::fill(w.data(), w.size(), s.ctx.stream);
   a.weights = make_vector_view<const float>(w.data(), w.size());
-  auto plan = check(make_spmm_plan(
-      s.ctx, a, [] { spmm_options o; o.backend = spmm_backend::engine; o.backward = edge_option::keep; return o; }()));
+  auto plan = check(
+      make_spmm_plan(s.ctx, a, options_of(spmm_backend::engine, cusparse_algorithm::automatic)));
   measure(state, s, [&] { check(spmm(s.ctx, plan, a)); });
 }
 
@@ -225,10 +225,10 @@ void time_floor(benchmark::State& state, const std::string& name, int features) 
 
 /// Replays of a captured call on a small graph.
 void time_replay(benchmark::State& state, const std::string& name, int features,
-                 spmm_backend backend) {
+                 spmm_backend backend, cusparse_algorithm algorithm) {
   auto& s = on_stage(name);
   const auto a = arguments<float>(s, s.made.view(), features);
-  auto plan = check(make_spmm_plan(s.ctx, a, options_of(backend, cusparse_algorithm::csr3)));
+  auto plan = check(make_spmm_plan(s.ctx, a, options_of(backend, algorithm)));
   cudaGraph_t captured = nullptr;
   cudaGraphExec_t executable = nullptr;
   (void)cudaStreamBeginCapture(s.ctx.stream, cudaStreamCaptureModeGlobal);
@@ -286,8 +286,12 @@ int main(int argc, char** argv) {
         "hm-categories", "pokec-regions", "web-fraud"}) {
     add_graph(g);
   }
-  add("replay_engine/cora/64/f32", 20, time_replay, std::string("cora"), 64, spmm_backend::engine);
-  add("replay_cusparse/cora/64/f32", 20, time_replay, std::string("cora"), 64,
-      spmm_backend::cusparse);
+  const std::string cora = "cora";
+  add("replay_engine/cora/64/f32", 20, time_replay, cora, 64, spmm_backend::engine,
+      cusparse_algorithm::automatic);
+  add("replay_csr2/cora/64/f32", 20, time_replay, cora, 64, spmm_backend::cusparse,
+      cusparse_algorithm::csr2);
+  add("replay_csr3/cora/64/f32", 20, time_replay, cora, 64, spmm_backend::cusparse,
+      cusparse_algorithm::csr3);
   return bench::run(argc, argv);
 }

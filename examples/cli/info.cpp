@@ -113,7 +113,8 @@ void explain_spmm(const graph_view<I, I>& g, const context& ctx,
         "spmm of {} fp32 features: predicted {} ms by the engine, {} ms by cuSPARSE's csr2, {} ms "
         "by csr3; {}",
         features, rounded(c.engine_ms), rounded(c.csr2_ms), rounded(c.csr3_ms),
-        c.engine_ms <= c.csr3_ms ? "the engine is picked" : "cuSPARSE is picked"));
+        c.engine_ms <= spmm_model_error * c.csr3_ms ? "the engine is picked"
+                                                    : "cuSPARSE is picked"));
   }
 }
 template <class I>

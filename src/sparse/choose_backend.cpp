@@ -65,8 +65,8 @@ result<spmm_choice> choose_backend(const context& ctx, const backend_question& q
       algorithm == cusparse_algorithm::csr3 ? choice.csr3_ms : choice.csr2_ms;
   choice.backend = o.backend;
   if (o.backend == spmm_backend::automatic) {
-    choice.backend = engine_alone(q) || choice.engine_ms <= cusparse_ms ? spmm_backend::engine
-                                                                        : spmm_backend::cusparse;
+    const bool engine = engine_alone(q) || choice.engine_ms <= spmm_model_error * cusparse_ms;
+    choice.backend = engine ? spmm_backend::engine : spmm_backend::cusparse;
   }
   if (nothing_to_multiply(q.shape)) choice.backend = spmm_backend::engine;
   choice.algorithm =

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "quipu/sparse/detail/product_program.hpp"
 #include "quipu/sparse/spmm.hpp"
 #include "sparse/cusparse_product.hpp"
 
@@ -51,11 +52,24 @@ struct direction_plan {
   spmm_choice choice;
   buffer<std::byte> values;      // cuSPARSE's coefficients, of the element type
   buffer<std::int32_t> offsets;  // narrowed, where ids have 32 bits and offsets 64
+  buffer<std::byte> coded;       // column ids with the codes of their scales, of the id type
+  buffer<float> code_table;
+  column_code<std::int64_t> code;  // wide enough for either id type
   std::optional<cusparse_product> product;
   std::size_t bytes() const {
-    return values.bytes() + offsets.bytes() + (product ? product->bytes() : 0);
+    return values.bytes() + offsets.bytes() + coded.bytes() + code_table.bytes() +
+           (product ? product->bytes() : 0);
   }
 };
+
+template <node_index I>
+coded_columns<I> coded_of(const direction_plan& plan) {
+  if (plan.coded.empty()) return {};
+  using bits_type = typename column_code<I>::bits_type;
+  return {reinterpret_cast<const I*>(plan.coded.data()),
+          plan.code_table.data(),
+          {plan.code.id_bits, static_cast<bits_type>(plan.code.elsewhere)}};
+}
 
 struct spmm_plan_state {
   plan_key key;

@@ -9,6 +9,7 @@
 #include "quipu/sparse/detail/check_arguments.hpp"
 #include "quipu/sparse/spmm.cuh"
 #include "sparse/choose_backend.hpp"
+#include "sparse/coded_columns.cuh"
 #include "sparse/plan_state.hpp"
 
 namespace quipu {
@@ -129,9 +130,9 @@ void make_cusparse(const context& ctx, const product<T, I, O>& p, direction_plan
 }
 
 template <class T, class I, class O>
-void make_direction(const context& ctx, const product<T, I, O>& p, const spmm_options& options,
-                    const char* name, direction_plan& plan, spmm_plan_state& state,
-                    std::size_t& scratch_bytes) {
+void make_direction(const context& ctx, const product<T, I, O>& p, const csr_view<I, O>& opposite,
+                    const spmm_options& options, const char* name, direction_plan& plan,
+                    spmm_plan_state& state, std::size_t& scratch_bytes) {
   const auto& d = p.direction;
   const product_shape shape{d.csr.rows,         d.csr.columns, d.csr.edges,  d.degrees.max_degree,
                             p.output.extent(1), sizeof(T),     ctx.l2_bytes, ctx.multiprocessors};
@@ -144,7 +145,10 @@ void make_direction(const context& ctx, const product<T, I, O>& p, const spmm_op
     make_cusparse(ctx, p, plan);
     if (plan.choice.algorithm != cusparse_algorithm::csr3) state.repeat = determinism::any;
   }
-  scratch_bytes = std::max(scratch_bytes, require(engine_scratch_bytes(ctx, p)));
+  const bool by_code = p.weights == nullptr && p.scales.column != nullptr && d.csr.edges > 0;
+  const auto coded =
+      by_code ? code_columns(ctx, d.csr, p.scales.column, opposite, plan) : coded_columns<I>{};
+  scratch_bytes = std::max(scratch_bytes, require(engine_scratch_bytes(ctx, p, coded)));
 }
 
 template <class T, class I, class O>
@@ -155,7 +159,7 @@ status run_direction(const context& ctx, const product<T, I, O>& p, direction_pl
   if (plan.product && readable && p.alpha != 0) {
     return plan.product->run(ctx, operand_of(p.input), operand_of(p.output), p.alpha, p.beta);
   }
-  return engine_product(ctx, p, {state.scratch.data(), state.scratch.bytes()});
+  return engine_product(ctx, p, coded_of<I>(plan), {state.scratch.data(), state.scratch.bytes()});
 }
 
 /// Everything a call must pass before it enqueues.
@@ -188,7 +192,8 @@ result<spmm_plan> make_spmm_plan(const context& ctx, const spmm_args<T, I, O>& a
     state->has_backward = options.backward == edge_option::apply && a.graph.has_reverse();
     std::size_t scratch_bytes = 0;
     const auto forward = forward_product(a);
-    make_direction(ctx, forward, options, "spmm", state->forward, *state, scratch_bytes);
+    make_direction(ctx, forward, a.graph.reverse.csr, options, "spmm", state->forward, *state,
+                   scratch_bytes);
     if (state->has_backward) {
       if (forward.weights != nullptr) {
         state->reverse_weights = require(make_device_buffer<float>(ctx, a.graph.edges()));
@@ -203,7 +208,7 @@ result<spmm_plan> make_spmm_plan(const context& ctx, const spmm_args<T, I, O>& a
       make_direction(
           ctx,
           backward_product<T>(a.graph, a.scales, state->reverse_weights.data(), from, to, 1, 0),
-          options, "spmm_backward", state->backward, *state, scratch_bytes);
+          a.graph.forward.csr, options, "spmm_backward", state->backward, *state, scratch_bytes);
     }
     state->scratch =
         require(make_device_buffer<std::byte>(ctx, static_cast<std::int64_t>(scratch_bytes)));

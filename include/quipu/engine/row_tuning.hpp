@@ -9,9 +9,10 @@
 namespace quipu::detail {
 
 /// Kinds of programs by what a lane must hold for each element of a row: sums and winners hold one
-/// or two registers, several reductions at once four to six. `rare` programs are remedies for odd
-/// input: one lay-out serves them all.
-enum class state_weight { light, heavy, rare };
+/// or two registers, several reductions at once four to six. `factored` programs are light but for
+/// a factor that takes work to find. `rare` programs are remedies for odd input: one lay-out serves
+/// them all.
+enum class state_weight { light, factored, heavy, rare };
 
 /// The lay-outs that are built, and which one a row gets. Width 1 serves misaligned rows and rows
 /// that fill no whole vector; all other kernels read 16 bytes a lane.
@@ -60,6 +61,21 @@ struct row_tuning<1, state_weight::light> {
                                     engine_policy{32, 4, 1, 4, 128}};
   static constexpr int choose(std::int64_t features, std::int64_t) {
     return features <= 1 ? 0 : features <= 8 ? 1 : features <= 32 ? 2 : 3;
+  }
+};
+
+/// As light, in smaller blocks: a factor for each edge takes the registers beyond 64, where three
+/// blocks of 256 threads fit a multiprocessor, but seven of 128.
+template <int Width>
+struct row_tuning<Width, state_weight::factored> {
+  using light = row_tuning<Width, state_weight::light>;
+  static constexpr auto table = [] {
+    auto rows = light::table;
+    for (auto& row : rows) row.threads = 128;
+    return rows;
+  }();
+  static constexpr int choose(std::int64_t features, std::int64_t degree) {
+    return light::choose(features, degree);
   }
 };
 

@@ -13,6 +13,7 @@ namespace quipu::detail {
 template <class O>
 struct mapped_factor {
   static constexpr bool is_one = false;
+  static constexpr bool finds_senders = false;
   const float* weights;  // by forward edge position; null: 1
   const O* edge_map;
   const O* offsets;  // of the forward rows, to divide by their degree; null: no division

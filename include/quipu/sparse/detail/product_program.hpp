@@ -4,12 +4,14 @@
 #include "quipu/engine/row_source.hpp"
 #include "quipu/engine/sum_program.hpp"
 #include "quipu/graph/normalise.hpp"
+#include "quipu/sparse/detail/coded_columns.hpp"
 
 namespace quipu::detail {
 
 /// Factor of a binary matrix that is scaled by columns.
 struct column_factor {
   static constexpr bool is_one = false;
+  static constexpr bool finds_senders = false;
   const float* scales;
   template <class A, class I>
   QUIPU_HD A at(std::int64_t, I column) const {
@@ -20,6 +22,7 @@ struct column_factor {
 /// Factor of a weighted matrix; `scales` may be null.
 struct weighted_column_factor {
   static constexpr bool is_one = false;
+  static constexpr bool finds_senders = false;
   const float* weights;
   const float* scales;
   template <class A, class I>
@@ -33,6 +36,7 @@ struct weighted_column_factor {
 template <node_index O>
 struct mapped_column_factor {
   static constexpr bool is_one = false;
+  static constexpr bool finds_senders = false;
   const float* weights;
   const O* edge_map;
   const float* scales;
@@ -91,25 +95,58 @@ struct product {
   accumulator<T> beta = 0;
 };
 
-/// Calls use(program, rows, direction) with the program that the product needs; weights lie in the
-/// order of the direction.
+/// A direction's columns with the codes of their scales.
+template <node_index I>
+struct coded_columns {
+  const I* indices = nullptr;  // [edges]; null: none were made
+  const float* table = nullptr;
+  column_code<I> columns;
+};
+
+/// The same product by coded columns.
+template <class T, class I, class O, class Use>
+auto use_coded_program(const product<T, I, O>& p, const coded_columns<I>& coded, Use&& use) {
+  auto direction = p.direction;
+  direction.csr.indices = coded.indices;
+  const coded_rows<T, I> rows{dense_rows<T>(p.input), coded.columns};
+  using factor = coded_column_factor<I>;
+  return use(
+      product_program<T, factor>{p.output.data_handle(),
+                                 p.output.stride(0),
+                                 factor{coded.columns, coded.table, p.scales.column, coded.indices},
+                                 {p.scales.row, p.alpha, p.beta}},
+      rows, direction);
+}
+
+/// A sum without factors an edge.
+template <class T, class I, class O, class Use>
+auto use_plain_program(const product<T, I, O>& p, Use&& use) {
+  return use(
+      product_program<T, unit_factor>{
+          p.output.data_handle(), p.output.stride(0), {}, {p.scales.row, p.alpha, p.beta}},
+      dense_rows<T>(p.input), p.direction);
+}
+
+/// Weights, which lie in the order of the direction, times scales of columns if there are any.
+template <class T, class I, class O, class Use>
+auto use_weighted_program(const product<T, I, O>& p, Use&& use) {
+  return use(product_program<T, weighted_column_factor>{p.output.data_handle(),
+                                                        p.output.stride(0),
+                                                        {p.weights, p.scales.column},
+                                                        {p.scales.row, p.alpha, p.beta}},
+             dense_rows<T>(p.input), p.direction);
+}
+
+/// Calls use(program, rows, direction) with the program that the product needs on the host.
 template <class T, class I, class O, class Use>
 auto select_program(const product<T, I, O>& p, Use&& use) {
-  const dense_rows<T> rows(p.input);
-  T* out = p.output.data_handle();
-  const auto stride = p.output.stride(0);
-  const affine_ending<accumulator<T>> ending{p.scales.row, p.alpha, p.beta};
-  if (p.weights != nullptr) {
-    return use(
-        product_program<T, weighted_column_factor>{
-            out, stride, {p.weights, p.scales.column}, ending},
-        rows, p.direction);
-  }
-  if (p.scales.column != nullptr) {
-    return use(product_program<T, column_factor>{out, stride, {p.scales.column}, ending}, rows,
-               p.direction);
-  }
-  return use(product_program<T, unit_factor>{out, stride, {}, ending}, rows, p.direction);
+  if (p.weights != nullptr) return use_weighted_program(p, use);
+  if (p.scales.column == nullptr) return use_plain_program(p, use);
+  return use(product_program<T, column_factor>{p.output.data_handle(),
+                                               p.output.stride(0),
+                                               {p.scales.column},
+                                               {p.scales.row, p.alpha, p.beta}},
+             dense_rows<T>(p.input), p.direction);
 }
 
 }  // namespace quipu::detail

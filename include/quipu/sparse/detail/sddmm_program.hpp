@@ -4,7 +4,7 @@
 #include "quipu/engine/policy.hpp"
 #include "quipu/engine/program.hpp"
 #include "quipu/graph/normalise.hpp"
-#include "quipu/lane/group_sum.hpp"
+#include "quipu/lane/group.hpp"
 #include "quipu/lane/vector.hpp"
 
 namespace quipu::detail {

@@ -5,6 +5,24 @@
 
 namespace quipu {
 
+#ifdef __CUDACC__
+/// The lanes of the caller's group, which all take part.
+template <int Lanes>
+__device__ inline unsigned group_mask() {
+  if constexpr (Lanes == 32) {
+    return 0xffffffffu;
+  } else {
+    return ((1u << Lanes) - 1u) << (threadIdx.x % 32u / Lanes * Lanes);
+  }
+}
+
+/// The value of lane `from` of the group, for all of its lanes.
+template <int Lanes, class A>
+__device__ inline A tell_group(A value, int from) {
+  return __shfl_sync(group_mask<Lanes>(), value, from, Lanes);
+}
+#endif
+
 /// Sums over the lanes of a group, for `Count` values at once: a tree that halves the values at
 /// every step as long as there are any to halve, so that it takes Count - 1 exchanges and one for
 /// each lane bit left, instead of a whole tree a value. Both are powers of two. Afterwards lane l
@@ -20,8 +38,7 @@ struct group_sum {
   template <class A>
   __device__ static void apply(A (&values)[Count]) {
     const unsigned lane = threadIdx.x % 32u;
-    const unsigned mask =
-        Lanes == 32 ? 0xffffffffu : ((1u << (Lanes % 32)) - 1u) << (lane / Lanes * Lanes);
+    const unsigned mask = group_mask<Lanes>();
     int left = Count;
 #pragma unroll
     for (int offset = Lanes / 2; offset > 0; offset /= 2) {
