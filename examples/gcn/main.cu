@@ -111,11 +111,14 @@ class device_forward {
  private:
   spmm_args<float, I> layer(const graph_view<I, I>& g, std::int64_t width, buffer<float>& from,
                             buffer<float>& to) const {
+    // [doc: layer]
     spmm_args<float, I> a;
     a.graph = g;
-    a.scales = scales_.view();
+    a.scales = scales_.view();  // of normalisation::symmetric
     a.input = make_matrix_view<const float>(from.data(), g.columns(), width);
     a.output = make_matrix_view(to.data(), g.rows(), width);
+    // once: plan = check(make_spmm_plan(ctx, a)); then: check(spmm(ctx, plan, a));
+    // [doc end]
     return a;
   }
 
