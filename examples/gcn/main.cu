@@ -81,7 +81,8 @@ class device_forward {
         a_(check(make_device_buffer<float>(ctx, nodes_ * hidden))),
         b_(check(make_device_buffer<float>(ctx, nodes_ * hidden))),
         layers_{layer(g, hidden, a_, b_), layer(g, classes, a_, b_)},
-        plans_{check(make_spmm_plan(ctx, layers_[0])), check(make_spmm_plan(ctx, layers_[1]))},
+        plans_{check(make_spmm_plan(ctx, layers_[0], forward_only())),
+               check(make_spmm_plan(ctx, layers_[1], forward_only()))},
         blas_space_(check(make_device_buffer<char>(ctx, 32 << 20))) {
     cublasCreate(&blas_);
     cublasSetStream(blas_, ctx.stream);
@@ -109,6 +110,12 @@ class device_forward {
   }
 
  private:
+  static spmm_options forward_only() {
+    spmm_options o;
+    o.backward = edge_option::keep;
+    return o;
+  }
+
   spmm_args<float, I> layer(const graph_view<I, I>& g, std::int64_t width, buffer<float>& from,
                             buffer<float>& to) const {
     // [doc: layer]
@@ -165,7 +172,9 @@ double time_replay(const context& ctx, device_forward& pass) {
 double largest_difference(const gcn::dense& a, const gcn::dense& b) {
   double most = 0;
   for (std::size_t k = 0; k < a.values.size(); ++k) {
-    most = std::fmax(most, std::fabs(static_cast<double>(a.values[k]) - b.values[k]));
+    const double apart = std::fabs(static_cast<double>(a.values[k]) - b.values[k]);
+    if (!(apart <= most)) most = apart;  // a NaN stays
+    if (std::isnan(most)) break;
   }
   return most;
 }
@@ -180,11 +189,13 @@ int compare_with_device(const context& ctx, const coo_view<I>& edges, const gcn:
   const auto g = check(make_graph<I, I>(ctx, there, with_self_loops()));
   device_forward pass(ctx, g.view(), x, m);
   pass.run();
-  const double apart = largest_difference(pass.logits(), want);
-  std::printf("device: %.1f us a replay; logits at most %.1e from the host's\n",
-              time_replay(ctx, pass), apart);
+  const double eager = largest_difference(pass.logits(), want);
+  const double us = time_replay(ctx, pass);
+  const double replayed = largest_difference(pass.logits(), want);
+  std::printf("device: %.1f us a replay; logits at most %.1e from the host's, replayed %.1e\n", us,
+              eager, replayed);
   // Both round fp32 sums of up to 1433 terms, each in its own order; logits are of size 0.01.
-  return apart < 1e-5 ? 0 : 1;
+  return eager < 1e-5 && replayed < 1e-5 ? 0 : 1;
 }
 
 }  // namespace

@@ -37,6 +37,21 @@ buffer<float> make_factors(const host_context&, const O* offsets, std::int64_t n
   return b;
 }
 
+/// Offsets that a device is about to read.
+template <class O>
+void check_offsets(const context& ctx, const O* offsets, std::int64_t nodes) {
+  if (nodes > 0) {
+    require(check_device_pointer(offsets, nodes + 1,
+                                 "graph: incomplete, or not where the context works", ctx.device));
+  }
+}
+template <class O>
+void check_offsets(const host_context&, const O* offsets, std::int64_t nodes) {
+  if (nodes > 0 && offsets == nullptr) {
+    throw build_failure{failure(status_code::invalid_argument, "graph: incomplete")};
+  }
+}
+
 template <class Context, class I, class O>
 node_scales build(const Context& ctx, const graph_view<I, O>& g, normalisation n) {
   const bool counts_senders = n == normalisation::walk || n == normalisation::symmetric;
@@ -46,6 +61,8 @@ node_scales build(const Context& ctx, const graph_view<I, O>& g, normalisation n
   }
   const auto p = n == normalisation::symmetric ? power::inverse_root : power::inverse;
   buffer<float> row, column;
+  if (n != normalisation::none) check_offsets(ctx, g.forward.csr.offsets, g.rows());
+  if (counts_senders) check_offsets(ctx, g.reverse.csr.offsets, g.columns());
   if (n == normalisation::mean || n == normalisation::symmetric) {
     row = make_factors(ctx, g.forward.csr.offsets, g.rows(), p);
   }
@@ -62,6 +79,7 @@ result<node_scales> make_node_scales(const context& ctx, const graph_view<I, O>&
   const detail::trace_range range("make_node_scales");
   const device_guard guard(ctx.device);
   return detail::as_result<result<node_scales>>([&]() -> result<node_scales> {
+    detail::require(check_stream(ctx));
     auto scales = detail::build(ctx, g, n);
     detail::require(synchronize(ctx));
     return result<node_scales>(std::move(scales));

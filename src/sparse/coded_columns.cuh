@@ -31,21 +31,23 @@ struct code_book {
 };
 inline code_book make_code_book(const std::vector<float>& scales,
                                 const std::vector<std::int64_t>& edges_of, std::size_t room) {
-  std::unordered_map<float, std::int64_t> edges_by_scale;
-  for (std::size_t c = 0; c < scales.size(); ++c) edges_by_scale[scales[c]] += edges_of[c];
-  std::vector<std::pair<std::int64_t, float>> ranked;
+  // By their bits: NaNs are not equal to themselves, and -0 is not +0.
+  const auto bits_of = [](float scale) { return std::bit_cast<std::uint32_t>(scale); };
+  std::unordered_map<std::uint32_t, std::int64_t> edges_by_scale;
+  for (std::size_t c = 0; c < scales.size(); ++c) edges_by_scale[bits_of(scales[c])] += edges_of[c];
+  std::vector<std::pair<std::int64_t, std::uint32_t>> ranked;
   for (const auto& [scale, edges] : edges_by_scale) ranked.emplace_back(-edges, scale);
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(std::min(ranked.size(), room));
   code_book book;
-  std::unordered_map<float, std::uint32_t> codes;
+  std::unordered_map<std::uint32_t, std::uint32_t> codes;
   for (const auto& [edges, scale] : ranked) {
     codes.emplace(scale, static_cast<std::uint32_t>(book.table.size()));
-    book.table.push_back(scale);
+    book.table.push_back(std::bit_cast<float>(scale));
   }
   const auto elsewhere = static_cast<std::uint32_t>(room);
   for (const float scale : scales) {
-    const auto found = codes.find(scale);
+    const auto found = codes.find(bits_of(scale));
     book.code_of.push_back(found == codes.end() ? elsewhere : found->second);
   }
   return book;

@@ -20,12 +20,16 @@ status compare(const plan_key& made_for, const plan_key& call) {
     return differs("plan: made for another width", made_for.features, call.features);
   }
   if (made_for.graph != call.graph || made_for.offsets != call.offsets ||
-      made_for.indices != call.indices || made_for.rows != call.rows ||
-      made_for.columns != call.columns || made_for.edges != call.edges) {
+      made_for.indices != call.indices || made_for.slices != call.slices ||
+      made_for.reverse_offsets != call.reverse_offsets ||
+      made_for.reverse_slices != call.reverse_slices || made_for.edge_map != call.edge_map ||
+      made_for.rows != call.rows || made_for.columns != call.columns ||
+      made_for.edges != call.edges) {
     return differs("plan: made for another graph");
   }
   if (made_for.weights != call.weights) return differs("plan: made for other weights");
-  if (made_for.scales.row != call.scales.row || made_for.scales.column != call.scales.column) {
+  if (made_for.scales.row != call.scales.row || made_for.scales.column != call.scales.column ||
+      made_for.scales.identity != call.scales.identity) {
     return differs("plan: made for other scales");
   }
   return success();
@@ -49,8 +53,12 @@ bool stream_use::capturing(const context& ctx) {
   return state != cudaStreamCaptureStatusNone;
 }
 
+status stream_use::prepare() {
+  return from_cuda(cudaEventCreateWithFlags(&last_, cudaEventDisableTiming), "plan: event");
+}
+
 status stream_use::enter(const context& ctx) {
-  if (last_ == nullptr || capturing(ctx) || stream_ == id_of(ctx)) return success();
+  if (stream_ == 0 || capturing(ctx) || stream_ == id_of(ctx)) return success();
   const auto e = cudaEventQuery(last_);
   if (e == cudaErrorNotReady) {
     (void)cudaGetLastError();
@@ -61,11 +69,6 @@ status stream_use::enter(const context& ctx) {
 
 status stream_use::leave(const context& ctx) {
   if (capturing(ctx)) return success();
-  if (last_ == nullptr) {
-    if (auto e = cudaEventCreateWithFlags(&last_, cudaEventDisableTiming); e != cudaSuccess) {
-      return from_cuda(e, "plan: event");
-    }
-  }
   stream_ = id_of(ctx);
   return from_cuda(cudaEventRecord(last_, ctx.stream), "plan: event");
 }

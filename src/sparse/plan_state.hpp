@@ -14,6 +14,10 @@ struct plan_key {
   std::uint64_t graph = 0;  // identity
   const void* offsets = nullptr;
   const void* indices = nullptr;
+  const void* slices = nullptr;
+  const void* reverse_offsets = nullptr;
+  const void* reverse_slices = nullptr;
+  const void* edge_map = nullptr;
   std::int64_t rows = 0, columns = 0, edges = 0;
   const float* weights = nullptr;
   scales_view scales;
@@ -34,17 +38,20 @@ class stream_use {
   stream_use& operator=(const stream_use&) = delete;
   ~stream_use();
 
+  /// So that no call can fail to mark its end.
+  status prepare();
+  static bool capturing(const context&);
+
   /// Refuses if the last call went to another stream and has not ended.
   status enter(const context&);
   /// Marks the end of what was enqueued.
   status leave(const context&);
 
  private:
-  static bool capturing(const context&);
   static std::uint64_t id_of(const context&);  // handles are used again, ids are not
 
   cudaEvent_t last_ = nullptr;
-  std::uint64_t stream_ = 0;
+  std::uint64_t stream_ = 0;  // 0: none yet
 };
 
 /// One direction of a plan.

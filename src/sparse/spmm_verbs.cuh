@@ -23,8 +23,8 @@ __global__ void fill_values(const csr_view<I, O> csr, const float* weights,
   const auto row = thread_index() / 32;
   if (row >= csr.rows) return;
   const float f = scales.row == nullptr ? 1.0f : scales.row[row];
-  for (auto k = csr.offsets[row] + static_cast<O>(threadIdx.x % 32); k < csr.offsets[row + 1];
-       k += 32) {
+  const std::int64_t end = csr.offsets[row + 1];
+  for (std::int64_t k = csr.offsets[row] + static_cast<O>(threadIdx.x % 32); k < end; k += 32) {
     const float w = weights == nullptr ? f : f * weights[k];
     values[k] = narrow<T>(scales.column == nullptr ? w : w * scales.column[csr.indices[k]]);
   }
@@ -69,6 +69,10 @@ plan_key key_of(const context& ctx, const Args& a, std::int64_t features) {
   return {a.graph.identity,
           csr.offsets,
           csr.indices,
+          a.graph.forward.schedule.slices,
+          a.graph.reverse.csr.offsets,
+          a.graph.reverse.schedule.slices,
+          a.graph.edge_map,
           csr.rows,
           csr.columns,
           csr.edges,
@@ -176,6 +180,27 @@ status enter(const context& ctx, spmm_plan& plan, const Args& a, std::int64_t fe
   return state->use.enter(ctx);
 }
 
+/// Marks the end of a call also where it failed: part of it may be under way.
+inline status leave(const context& ctx, spmm_plan_state& state, const status& outcome) {
+  const auto marked = state.use.leave(ctx);
+  return outcome.ok() ? marked : outcome;
+}
+
+/// What plans read of a graph beyond what calls check: put together by hand, it may be incomplete.
+template <class T, class I, class O>
+status check_graph(const context& ctx, const spmm_args<T, I, O>& a, bool backward) {
+  argument_check c(ctx);
+  const char* what = "graph: incomplete, or not where the context works";
+  const auto& g = a.graph;
+  if (g.rows() > 0) c.pointer(g.forward.csr.offsets, g.rows() + 1, what);
+  if (g.forward.csr.weights != nullptr) c.pointer(g.forward.csr.weights, g.edges(), what);
+  if (!backward) return c.outcome();
+  c.direction(g.reverse, what);
+  if (g.columns() > 0) c.pointer(g.reverse.csr.offsets, g.columns() + 1, what);
+  c.pointer(g.edge_map, g.edges(), what);
+  return c.outcome();
+}
+
 }  // namespace detail
 
 template <class T, class I, class O>
@@ -187,7 +212,9 @@ result<spmm_plan> make_spmm_plan(const context& ctx, const spmm_args<T, I, O>& a
   return as_result<result<spmm_plan>>([&]() -> result<spmm_plan> {
     require(check_stream(ctx));
     require(check_arguments(ctx, a));
+    require(check_graph(ctx, a, a.graph.has_reverse()));
     auto state = std::make_unique<spmm_plan_state>();
+    require(state->use.prepare());
     state->key = key_of<T, I, O>(ctx, a, a.output.extent(1));
     state->has_backward = options.backward == edge_option::apply && a.graph.has_reverse();
     std::size_t scratch_bytes = 0;
@@ -223,6 +250,10 @@ status update_weights(const context& ctx, spmm_plan& plan, const spmm_args<T, I,
   const trace_range range("update_weights");
   const device_guard guard(ctx.device);
   return as_result<status>([&]() -> status {
+    require(check_stream(ctx));
+    if (stream_use::capturing(ctx)) {
+      return failure(status_code::invalid_argument, "stream: is being captured");
+    }
     require(enter<T, I, O>(ctx, plan, a, a.output.extent(1)));
     auto& state = *plan.state();
     const auto forward = forward_product(a);
@@ -252,8 +283,7 @@ status spmm(const context& ctx, spmm_plan& plan, const spmm_args<T, I, O>& a) {
   const device_guard guard(ctx.device);
   if (auto s = enter<T, I, O>(ctx, plan, a, a.output.extent(1)); !s.ok()) return s;
   auto& state = *plan.state();
-  if (auto s = run_direction(ctx, forward_product(a), state.forward, state); !s.ok()) return s;
-  return state.use.leave(ctx);
+  return leave(ctx, state, run_direction(ctx, forward_product(a), state.forward, state));
 }
 
 template <class T, class I, class O>
@@ -268,8 +298,7 @@ status spmm_backward(const context& ctx, spmm_plan& plan, const spmm_backward_ar
   }
   const auto p = backward_product<T>(a.graph, a.scales, state.reverse_weights.data(), a.grad_output,
                                      a.grad_input, a.alpha, a.beta);
-  if (auto s = run_direction(ctx, p, state.backward, state); !s.ok()) return s;
-  return state.use.leave(ctx);
+  return leave(ctx, state, run_direction(ctx, p, state.backward, state));
 }
 
 }  // namespace quipu

@@ -120,13 +120,15 @@ void check_products(const Runner& runner, coefficients_in kept = coefficients_in
 
 template <class Runner, class... Elements>
 void check_product_widths(const Runner& runner, coefficients_in kept = coefficients_in::fp32) {
-  const auto g = random_graph(21, 60, 70, 8, 90, true);
+  const auto weighted = random_graph(21, 60, 70, 8, 90, true);
+  const auto plain = random_graph(23, 60, 70, 8, 90);
   for (const std::int64_t width :
        {1,  2,  3,   4,   5,   7,   8,   14,  16,  17,  24,  31,   33,  48,
         63, 65, 100, 127, 128, 129, 143, 255, 256, 257, 602, 1023, 1025}) {
     INFO("width " << width);
     const product_setting s{quipu::normalisation::walk, 1, 0, {}, kept};
-    (check_product<Elements, std::int32_t, std::int32_t>(runner, g, width, s), ...);
+    (check_product<Elements, std::int32_t, std::int32_t>(runner, weighted, width, s), ...);
+    (check_product<Elements, std::int32_t, std::int32_t>(runner, plain, width, s), ...);
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quipu/sparse/spmm.hpp"
 
+#include <limits>
+
 #include "sparse/product_cases.hpp"
 
 using quipu::bfloat16;
@@ -57,6 +59,53 @@ TEST_CASE("gradients of a product equal central differences", "[spmm]") {
     const double slope = (loss(up, x) - loss(down, x)) / (2 * step);
     REQUIRE(std::fabs(slope - got.dots[k]) <= 1e-6 * (1 + std::fabs(slope)));
   }
+}
+
+TEST_CASE("an empty row gives 0 whatever its factor", "[spmm]") {
+  using namespace quipu;
+  const std::int32_t offsets[] = {0, 1, 1}, indices[] = {0};
+  const csr_view<std::int32_t, std::int32_t> csr{2, 1, 1, offsets, indices, nullptr};
+  const auto g = check(make_graph<std::int32_t, std::int32_t>(host_context{1}, csr));
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float row[] = {0.5f, infinity}, x[] = {3, 4};
+  float y[4] = {7, 7, 7, 7};
+  spmm_args<float, std::int32_t> a;
+  a.graph = g.view();
+  a.scales.row = row;
+  a.input = make_matrix_view<const float>(x, 1, 2);
+  a.output = make_matrix_view(y, 2, 2);
+  a.beta = 2;
+  check(spmm(host_context{1}, a));
+  CHECK(std::vector<float>(y, y + 4) == std::vector<float>{15.5f, 16, 14, 14});
+}
+
+TEST_CASE("outputs overlap neither matrices nor coefficients", "[spmm]") {
+  using namespace quipu;
+  const auto truth = test::random_graph(66, 5, 5, 2);
+  const test::stored_graph<std::int32_t, std::int32_t> stored(truth);
+  const auto g = check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view()));
+  std::vector<float> memory(400, 1.0f);
+  const auto outcome = [&](std::int64_t input_at, std::int64_t output_at) {
+    spmm_args<float, std::int32_t> a;
+    a.graph = g.view();
+    a.input = make_matrix_view<const float>(memory.data() + input_at, 5, 6, 12);
+    a.output = make_matrix_view(memory.data() + output_at, 5, 6, 12);
+    return spmm(host_context{1}, a).ok();
+  };
+  // Column blocks of one wide matrix, on either side; anything between shares elements.
+  for (std::int64_t shift = -11; shift <= 11; ++shift) {
+    INFO("output " << shift << " elements behind the input");
+    CHECK(outcome(100, 100 + shift) == (shift == 6 || shift == -6));
+  }
+  spmm_args<float, std::int32_t> a;
+  a.graph = g.view();
+  a.input = make_matrix_view<const float>(memory.data(), 5, 6);
+  a.output = make_matrix_view(memory.data() + 100, 5, 6);
+  a.scales.column = memory.data() + 110;
+  CHECK(std::string(spmm(host_context{1}, a).message).find("scales") != std::string::npos);
+  a.scales = {};
+  a.weights = make_vector_view<const float>(memory.data() + 101, g.view().edges());
+  CHECK(std::string(spmm(host_context{1}, a).message).find("weights") != std::string::npos);
 }
 
 TEST_CASE("host products refuse bad arguments", "[spmm]") {

@@ -103,7 +103,9 @@ bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
   if (!x.meets(y)) return false;
   const auto row = static_cast<std::uintptr_t>(a.stride(0)) * sizeof(A);
   if (a.stride(0) != b.stride(0) || sizeof(A) != sizeof(B) || row == 0) return true;
-  const auto shift = (y.begin - x.begin) % row;  // of b's first column behind a's, round the row
+  // Of b's first column behind a's, round the row; b may begin first.
+  const auto shift =
+      y.begin >= x.begin ? (y.begin - x.begin) % row : (row - (x.begin - y.begin) % row) % row;
   return shift < static_cast<std::uintptr_t>(a.extent(1)) * sizeof(A) ||
          shift + static_cast<std::uintptr_t>(b.extent(1)) * sizeof(B) > row;
 }

@@ -21,6 +21,8 @@ enum class normalisation : std::uint8_t { none, mean, walk, symmetric };
 struct scales_view {
   const float* row = nullptr;     // [rows]
   const float* column = nullptr;  // [columns]
+  /// Tells factors apart that follow each other in the same memory; 0: put together by hand.
+  std::uint64_t identity = 0;
 };
 
 /// Owns the factors of one normalisation of one graph.
@@ -28,12 +30,13 @@ class node_scales {
  public:
   node_scales() = default;
   node_scales(buffer<float> row, buffer<float> column)
-      : row_(std::move(row)), column_(std::move(column)) {}
-  scales_view view() const { return {row_.data(), column_.data()}; }
+      : row_(std::move(row)), column_(std::move(column)), identity_(detail::next_identity()) {}
+  scales_view view() const { return {row_.data(), column_.data(), identity_}; }
 
  private:
   buffer<float> row_;
   buffer<float> column_;
+  std::uint64_t identity_ = 0;
 };
 
 /// Computes the factors where the graph lies. walk and symmetric count a sender's edges and so need

@@ -11,9 +11,9 @@ namespace quipu {
 ///   output[k] = alpha * scales.row[i] * scales.column[j] * <left[i], right[j]>.
 ///
 /// With left = dY, right = X and the factors and alpha of a product, this is the gradient of the
-/// product's edge weights. Sums in fp32 (fp64 for fp64), in an order that depends on the width
-/// alone. Reads edges * features * sizeof(T) bytes of gathered rows and each left row once a slice;
-/// writes 4 bytes an edge. Needs no workspace.
+/// product's edge weights. Sums in fp32 (fp64 for fp64), in an order that depends on the
+/// width, the alignment and the mean degree. Reads edges * features * sizeof(T) bytes of gathered
+/// rows and each left row once a slice; writes 4 bytes an edge. Needs no workspace.
 ///
 /// Errors: invalid_argument names the field.
 template <element T, node_index I, node_index O = I>

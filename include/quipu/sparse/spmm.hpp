@@ -68,7 +68,9 @@ struct spmm_plan_state;
 /// Belongs to one context's device. One call at a time, calls on one stream after the other; a call
 /// while another stream is still at work on the plan is refused, except in stream capture, where
 /// this is the caller's care. The graph, factors and weights must outlive the plan; a plan that is
-/// used with others is refused. Destroying it waits for its last call.
+/// used with others is refused (weights, which have no identity, and factors put together by hand
+/// are told apart by their address). Factors must not change: the plan keeps copies. Destroying it
+/// waits for its last call that was not captured.
 class spmm_plan {
  public:
   spmm_plan() noexcept;

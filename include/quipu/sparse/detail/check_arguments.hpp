@@ -7,9 +7,10 @@
 
 namespace quipu::detail {
 
+/// Weights and factors; what is written may share no element with them.
 template <class I, class O>
 void check_coefficients(argument_check& c, const graph_view<I, O>& g, const scales_view& scales,
-                        const vector_view<const float>& weights) {
+                        const vector_view<const float>& weights, const byte_range& written) {
   const char* what_weights = "weights: one for each edge wanted";
   if (weights.data_handle() != nullptr || weights.extent(0) != 0) {
     c.that(weights.extent(0) == g.edges(), what_weights, g.edges(), weights.extent(0));
@@ -21,6 +22,12 @@ void check_coefficients(argument_check& c, const graph_view<I, O>& g, const scal
   if (scales.column != nullptr) {
     c.pointer(scales.column, g.columns(), "scales.column: not where the context works");
   }
+  c.that(!written.meets(range_of(scales.row, g.rows())) &&
+             !written.meets(range_of(scales.column, g.columns())),
+         "output: overlaps the scales");
+  c.that(!written.meets(range_of(weights.data_handle(), weights.extent(0))) &&
+             !written.meets(range_of(g.forward.csr.weights, g.edges())),
+         "output: overlaps the weights");
 }
 
 template <class Context, class T, class I, class O>
@@ -29,7 +36,7 @@ status check_arguments(const Context& ctx, const spmm_args<T, I, O>& a) {
   const auto& g = a.graph;
   const auto features = a.output.extent(1);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
-  check_coefficients(c, g, a.scales, a.weights);
+  check_coefficients(c, g, a.scales, a.weights, range_of(a.output));
   c.matrix(a.output, g.rows(), features, "output: null, or not where the context works",
            "output: rows differ from the graph's rows", "output: features", "output: row stride");
   c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
@@ -44,7 +51,10 @@ status check_arguments(const Context& ctx, const spmm_backward_args<T, I, O>& a)
   argument_check c(ctx);
   const auto& g = a.graph;
   c.backward(g, a.grad_input);
-  check_coefficients(c, g, a.scales, a.weights);
+  check_coefficients(c, g, a.scales, a.weights, range_of(a.grad_input));
+  const bool weighted = a.weights.data_handle() != nullptr || g.forward.csr.weights != nullptr;
+  c.that(!weighted || g.edge_map != nullptr || g.edges() == 0,
+         "graph: weights of the reverse need its edge map");
   c.matrix(a.grad_output, g.rows(), a.grad_input.extent(1),
            "grad_output: null, or not where the context works",
            "grad_output: rows differ from the graph's rows",
@@ -59,7 +69,7 @@ status check_arguments(const Context& ctx, const sddmm_args<T, I, O>& a) {
   const auto& g = a.graph;
   const auto features = a.left.extent(1);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
-  check_coefficients(c, g, a.scales, {});
+  check_coefficients(c, g, a.scales, {}, range_of(a.output.data_handle(), a.output.extent(0)));
   c.matrix(a.left, g.rows(), features, "left: null, or not where the context works",
            "left: rows differ from the graph's rows", "left: features", "left: row stride");
   c.matrix(a.right, g.columns(), features, "right: null, or not where the context works",

@@ -58,7 +58,7 @@ struct affine_ending {
   template <class Tile, class I, class T>
   QUIPU_HD void apply(const lane_position<Tile>& at, const row_edges<I>& row, const T* old,
                       A (&sum)[Tile::elements]) const {
-    if (alpha == A{0}) {
+    if (alpha == A{0} || row.degree == 0) {
       QUIPU_UNROLL
       for (int i = 0; i < Tile::elements; ++i) sum[i] = A{0};
     } else if (row_scales != nullptr) {
