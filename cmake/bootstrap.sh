@@ -159,7 +159,7 @@ run_tests() {
   size -t "$build"/libquipu.* | tail -n 1
   ls -lh "$build"/libquipu.* | awk '{print $5, $9}'
   say "tests: host, package, and device (skipped without a GPU)"
-  ctest --test-dir "$build" --output-on-failure -j "$jobs" -L '^(host|package|device)$'
+  ctest --test-dir "$build" --output-on-failure -j "$jobs" -L '^(host|package|device|slow)$'
   if ((fuzz_outcome)); then stop "the tests pass, fuzzing does not: see above"; fi
 }
 
