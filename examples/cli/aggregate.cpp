@@ -146,7 +146,7 @@ json report(const aggregate_options& options, const std::string& graph, const st
 
 void print_report(const json& r, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", r.dump(2));
+    fmt::print("{}\n", dumped(r));
     return;
   }
   std::vector<std::pair<std::string, std::string>> lines;
@@ -169,7 +169,6 @@ void check_options(const aggregate_options& o) {
   if (!o.grad_output.empty() && o.grad_input.empty()) {
     throw bad_input("--grad-output: say with --grad-input where the result goes");
   }
-  if (o.features && *o.features < 1) throw bad_input("--features: is below 1");
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ std::string to_text(const json& report) {
 void write_json(const std::string& path, const json& report) {
   output_set files;
   std::ofstream file(files.stage(path));
-  file << report.dump(2) << "\n";
+  file << dumped(report) << "\n";
   file.close();
   if (!file) throw bad_input(path + ": cannot be written");
   files.commit();

@@ -96,7 +96,7 @@ void print_summary(const convert_options& options, const edge_source& s) {
                    {"columns", s.columns},
                    {"edges", s.edges},
                    {"weighted", !s.weights.empty()}};
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", dumped(out));
     return;
   }
   fmt::print("{}", facts({{"output", options.output},

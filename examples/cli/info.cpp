@@ -194,7 +194,7 @@ void run(const info_options& options) {
     const auto local = fetch(ctx, built);
     const auto view = local.view();
     const auto reasons = options.explain ? explain(view, ctx) : std::vector<std::string>{};
-    fmt::print("{}", options.run.json ? info_json(source.name, device, view, reasons).dump(2) + "\n"
+    fmt::print("{}", options.run.json ? dumped(info_json(source.name, device, view, reasons)) + "\n"
                                       : info_text(source.name, device, view, reasons));
   });
 }

@@ -8,10 +8,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "errors.hpp"
 #include "names.hpp"
+#include "numbers.hpp"
 #include "options.hpp"
 #include "quipu/version.hpp"
 
@@ -53,23 +55,32 @@ std::vector<Value> choose_all(const std::string& option, const std::string& text
 std::vector<std::int64_t> parse_counts(const std::string& option, const std::string& text) {
   std::vector<std::int64_t> counts;
   for (const auto& word : split(option, text)) {
-    std::int64_t count = 0;
-    if (!CLI::detail::lexical_cast(word, count) || count < 1) {
-      throw bad_input(option + ": " + word + " is not a number above 0");
-    }
-    counts.push_back(count);
+    counts.push_back(parse_whole<std::int64_t>(option, word, 1));
   }
   return counts;
 }
 
-// CLI11's own range checks print limits of a thousand digits.
-std::string check_number(const std::string& text, std::int64_t lowest) {
-  std::int64_t value = 0;
-  if (CLI::detail::lexical_cast(text, value) && value >= lowest) return {};
-  return text + " is not a whole number from " + std::to_string(lowest) + " on";
+/// An option that takes a whole number from `lowest` on.
+template <class Target>
+void add_count(CLI::App& app, const std::string& name, Target& target, const std::string& text,
+               std::int64_t lowest, const std::string& unit = "N") {
+  app.add_option_function<std::string>(
+         name,
+         [&target, name, lowest](const std::string& word) {
+           using number =
+               typename std::conditional_t<std::is_arithmetic_v<Target>, std::type_identity<Target>,
+                                           std::type_identity<std::int64_t>>::type;
+           target = parse_whole<number>(name, word, lowest);
+         },
+         text)
+      ->type_name(unit);
 }
-std::string whole_number(const std::string& text) { return check_number(text, 0); }
-std::string positive_number(const std::string& text) { return check_number(text, 1); }
+
+void add_real(CLI::App& app, const std::string& name, double& target, const std::string& text) {
+  app.add_option_function<std::string>(
+         name, [&target, name](const std::string& word) { target = parse_real(name, word); }, text)
+      ->type_name("NUMBER");
+}
 
 void add_graph(CLI::App& app, graph_argument& graph) {
   app.add_option("GRAPH", graph.text,
@@ -77,9 +88,8 @@ void add_graph(CLI::App& app, graph_argument& graph) {
       ->required()
       ->type_name("");
   app.add_flag("--one-based", graph.one_based, "Edge lists: the first node is 1");
-  app.add_option("--nodes", graph.nodes, "Edge lists: number of nodes (default: largest id + 1)")
-      ->check(positive_number)
-      ->type_name("N");
+  add_count(app, "--nodes", graph.nodes, "Edge lists: number of nodes (default: largest id + 1)",
+            1);
   app.add_option("--separator", graph.separator, "Edge lists: character between two fields")
       ->check([](const std::string& s) {
         return s.size() == 1 ? std::string() : std::string("is not one character");
@@ -94,10 +104,8 @@ void add_run(CLI::App& app, run_options& run) {
          [&run](const std::string& word) { run.device = choose("--device", word, device_names()); },
          "auto, cuda or host (default: auto, the GPU if there is one)")
       ->type_name("");
-  app.add_option("--seed", run.seed, "For numbers that are drawn")->type_name("N");
-  app.add_option("--threads", run.threads, "On the host (default: one a core)")
-      ->check(whole_number)
-      ->type_name("N");
+  add_count(app, "--seed", run.seed, "For numbers that are drawn", 0);
+  add_count(app, "--threads", run.threads, "On the host (default: one a core)", 0);
 }
 
 void add_dtype(CLI::App& app, run_options& run) {
@@ -171,8 +179,7 @@ void add_aggregate(CLI::App& root) {
   file("--argument", options->argument, "[rows, features] winning edge positions, -1: none");
   file("--grad-output", options->grad_output, "[rows, features] (default: drawn)");
   file("--grad-input", options->grad_input, "[columns, features], runs the backward pass");
-  app->add_option("--features", options->features, "Width of a drawn input (default: 64)")
-      ->type_name("F");
+  add_count(*app, "--features", options->features, "Width of a drawn input (default: 64)", 1, "F");
   app->callback([options] { run(*options); });
 }
 
@@ -204,16 +211,17 @@ void add_spmm(CLI::App& root) {
   add_backend(*app, options->plan);
   app->add_flag("--json", options->run.json, "Print an object instead of text");
   app->add_flag("--transpose", options->transpose, "Multiply by the transposed graph");
-  app->add_option("--alpha", options->alpha, "Factor of the product (default: 1)")->type_name("A");
-  app->add_option("--beta", options->beta, "Factor of --initial (default: 0)")->type_name("B");
+  add_real(*app, "--alpha", options->alpha, "Factor of the product (default: 1)");
+  add_real(*app, "--beta", options->beta, "Factor of --initial (default: 0)");
   const auto file = [&](const char* name, std::string& path, const char* text) {
     app->add_option(name, path, text)->type_name("F.npy");
   };
-  file("--input", options->input, "[columns, features] of f2, f4 or f8 (default: drawn)");
-  file("--initial", options->initial, "[rows, features], what beta multiplies (default: drawn)");
-  file("-o,--output", options->output, "[rows, features]: f2 for f16, else f4");
-  app->add_option("--features", options->features, "Width of a drawn input (default: 64)")
-      ->type_name("F");
+  file("--input", options->input,
+       "[columns, features] of f2, f4 or f8, [rows, ..] with --transpose (default: drawn)");
+  file("--initial", options->initial, "As the output, what beta multiplies (default: drawn)");
+  file("-o,--output", options->output,
+       "[rows, features], [columns, ..] with --transpose: f2 for f16, else f4");
+  add_count(*app, "--features", options->features, "Width of a drawn input (default: 64)", 1, "F");
   app->callback([options] { run(*options); });
 }
 
@@ -225,15 +233,14 @@ void add_sddmm(CLI::App& root) {
   add_dtype(*app, options->run);
   add_norm(*app, options->norm);
   app->add_flag("--json", options->run.json, "Print an object instead of text");
-  app->add_option("--alpha", options->alpha, "Factor of all (default: 1)")->type_name("A");
+  add_real(*app, "--alpha", options->alpha, "Factor of all (default: 1)");
   const auto file = [&](const char* name, std::string& path, const char* text) {
     app->add_option(name, path, text)->type_name("F.npy");
   };
   file("--left", options->left, "[rows, features] of f2, f4 or f8 (default: drawn)");
   file("--right", options->right, "[columns, features] (default: drawn)");
   file("-o,--output", options->output, "[edges] f4, in the order of the graph");
-  app->add_option("--features", options->features, "Width of drawn matrices (default: 64)")
-      ->type_name("F");
+  add_count(*app, "--features", options->features, "Width of drawn matrices (default: 64)", 1, "F");
   app->callback([options] { run(*options); });
 }
 
@@ -256,9 +263,7 @@ void add_bench(CLI::App& root) {
   });
   add_list(*app, "--features", "Widths (default: 64)",
            [options](const auto& text) { options->features = parse_counts("--features", text); });
-  app->add_option("--repeat", options->repeat, "Timed runs (default: 20)")
-      ->check(positive_number)
-      ->type_name("N");
+  add_count(*app, "--repeat", options->repeat, "Timed runs (default: 20)", 1);
   app->add_option("--json", options->json_file, "Also write the results here")->type_name("FILE");
   app->callback([options] { run(*options); });
 }
@@ -285,6 +290,22 @@ std::string explain(const CLI::ParseError& wrong, const CLI::App& app) {
   return text;
 }
 
+/// CLI11 takes an empty value for a missing one, and goes on with a default.
+void refuse_empty_values(int argc, char** argv) {
+  for (int k = 1; k < argc; ++k) {
+    const std::string word = argv[k];
+    const bool named = word.starts_with("--") && word.ends_with("=");
+    if (named) throw bad_input(word.substr(0, word.size() - 1) + ": is empty");
+    if (word.empty()) throw bad_input(std::string(argv[k - 1]) + ": what follows is empty");
+  }
+}
+
+/// What was printed may still lie in a buffer.
+int finish_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return complain("standard output: cannot be written", 1);
+}
+
 int run_command(int argc, char** argv) {
   CLI::App app("Graph layers and graph files, on a GPU or without one", "quipu");
   app.set_version_flag("--version", fmt::format("quipu {}.{}.{}", QUIPU_VERSION_MAJOR,
@@ -297,8 +318,9 @@ int run_command(int argc, char** argv) {
   add_sddmm(app);
   add_bench(app);
   try {
+    refuse_empty_values(argc, argv);
     app.parse(argc, argv);
-    return 0;
+    return finish_output();
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& wrong) {

@@ -35,15 +35,22 @@ class product_job {
         to_(options.transpose ? g.columns() : g.rows()) {}
 
   product_outcome run(output_set& files) {
-    const auto input =
-        read_or_draw<T>(options_.input, from_, options_.features, options_.run.seed, 1);
+    // Of two matrices the one that is a file settles the width of the drawn one.
+    auto known = options_.features;
+    const bool reads_y = options_.beta != 0;
+    matrix<T> initial;
+    if (reads_y && !options_.initial.empty()) {
+      initial = read_or_draw<T>(options_.initial, to_, known, options_.run.seed, 2);
+      known = initial.features;
+    }
+    const auto input = read_or_draw<T>(options_.input, from_, known, options_.run.seed, 1);
     features_ = input.features;
+    check_width<T>(to_, features_);
+    if (reads_y && options_.initial.empty()) {
+      initial = draw_matrix<T>(to_, features_, options_.run.seed, 2);
+    }
     x_ = place(ctx_, input.values);
-    y_ =
-        options_.beta == 0
-            ? make_buffer<T>(ctx_, to_ * features_)
-            : place(ctx_,
-                    read_or_draw<T>(options_.initial, to_, features_, options_.run.seed, 2).values);
+    y_ = reads_y ? place(ctx_, initial.values) : make_buffer<T>(ctx_, to_ * features_);
     scales_ = require("--norm", make_node_scales(ctx_, graph_, options_.norm));
     const auto spent = options_.transpose ? run_transposed() : run_forward();
     if (!options_.output.empty()) {
@@ -109,9 +116,17 @@ product_outcome run_job(const spmm_command_options& options, const Context& ctx,
 template <class T, class I, class Context>
 product_outcome run_job(const sddmm_command_options& options, const Context& ctx,
                         const graph_view<I, I>& g, output_set& files) {
-  const auto left = read_or_draw<T>(options.left, g.rows(), options.features, options.run.seed, 1);
-  const auto right =
-      read_or_draw<T>(options.right, g.columns(), left.features, options.run.seed, 2);
+  // Of two matrices the one that is a file settles the width of the drawn one.
+  auto known = options.features;
+  matrix<T> right;
+  if (!options.right.empty()) {
+    right = read_or_draw<T>(options.right, g.columns(), known, options.run.seed, 2);
+    known = right.features;
+  }
+  const auto left = read_or_draw<T>(options.left, g.rows(), known, options.run.seed, 1);
+  if (options.right.empty()) {
+    right = draw_matrix<T>(g.columns(), left.features, options.run.seed, 2);
+  }
   const auto scales = require("--norm", make_node_scales(ctx, g, options.norm));
   const auto l = place(ctx, left.values), r = place(ctx, right.values);
   auto dots = make_buffer<float>(ctx, g.edges());
@@ -133,7 +148,7 @@ product_outcome run_job(const sddmm_command_options& options, const Context& ctx
 
 void print_report(const json& r, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", r.dump(2));
+    fmt::print("{}\n", dumped(r));
     return;
   }
   std::vector<std::pair<std::string, std::string>> lines;
@@ -148,7 +163,6 @@ void print_report(const json& r, bool as_json) {
 
 template <class Options>
 void run_product(const char* op, const Options& options, const graph_options& wanted) {
-  if (options.features && *options.features < 1) throw bad_input("--features: is below 1");
   const auto source = load_graph(options.graph);
   with_graph(source, options.run, wanted,
              [&](const auto& ctx, const std::string& device, const auto& built) {
@@ -165,6 +179,7 @@ void run_product(const char* op, const Options& options, const graph_options& wa
                              {"dtype", name_of(options.run.dtypes[0])},
                              {"backend", outcome.backend},
                              {"rows", g.rows()},
+                             {"columns", g.columns()},
                              {"edges", g.edges()},
                              {"features", outcome.features},
                              {"milliseconds", outcome.milliseconds}},
@@ -184,7 +199,7 @@ void run(const spmm_command_options& options) {
   }
   graph_options wanted;
   if (!options.transpose && !counts_senders(options.norm)) wanted.reverse = edge_option::keep;
-  run_product("spmm", options, wanted);
+  run_product(options.transpose ? "spmm transposed" : "spmm", options, wanted);
 }
 
 void run(const sddmm_command_options& options) {

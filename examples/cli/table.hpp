@@ -17,6 +17,11 @@ using json = nlohmann::ordered_json;
 
 enum class align : std::uint8_t { left, right };
 
+/// Text of an object; bytes of names that are no UTF-8 become U+FFFD instead of an error.
+inline std::string dumped(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
 /// 1234567 as "1,234,567".
 inline std::string grouped(std::int64_t value) {
   const std::string digits = std::to_string(value);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
 #include "quipu/math/convert.hpp"
@@ -32,6 +34,10 @@ status sddmm(const host_context& ctx, const sddmm_args<T, I, O>& a) {
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   const auto& csr = a.graph.forward.csr;
   using A = accumulator<T>;
+  if (a.alpha == A{0}) {
+    std::fill_n(a.output.data_handle(), csr.edges, A{0});
+    return success();
+  }
   constexpr std::int64_t grain = 256;
   return detail::parallel_pieces(ctx, csr.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = begin; i < end; ++i) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -196,6 +197,21 @@ TEST_CASE("sddmm gives one number an edge", "[cli]") {
   CHECK(w.read<float>("d.npy") == std::vector<float>{5, 11, 3, 13, 5, 12});
   w.succeed("sddmm triangle.mtx --left l.npy --right r.npy --norm mean --alpha 4 -o d.npy");
   CHECK(w.read<float>("d.npy") == std::vector<float>{10, 22, 6, 26, 10, 24});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  w.write_floats("n.npy", {3, 2}, std::vector<float>(6, nan));
+  w.succeed("sddmm triangle.mtx --left n.npy --right r.npy --alpha 0 -o d.npy");
+  CHECK(w.read<float>("d.npy") == std::vector<float>(6, 0.0f));
+  w.succeed("sddmm triangle.mtx --right r.npy -o d.npy");  // the file settles the drawn one's width
+}
+
+TEST_CASE("output that cannot be written is a failure", "[cli]") {
+  const workshop w;
+  write_small(w);
+  for (const char* call :
+       {"info small.txt", "spmm small.txt --json", "bench small.txt --repeat 1"}) {
+    CHECK(w.run(std::string(call) + " >/dev/full").code == 1);
+  }
+  CHECK(w.run("info small.txt --features 010").code == 2);
 }
 
 TEST_CASE("outputs have the type that holds them", "[cli]") {
@@ -340,6 +356,13 @@ TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
       {"spmm small.txt --device host --backend cusparse", "--backend: "},
       {"sddmm small.txt --left x.npy --right short.npy -o d.npy", "short.npy: "},
       {"bench small.txt --op spam", "--op: "},
+      {"spmm small.txt --input x.npy --alpha '' -o y.npy", "--alpha: "},
+      {"spmm small.txt --input= -o y.npy", "--input: "},
+      {"spmm small.txt --alpha 1e400 -o y.npy", "--alpha: "},
+      {"spmm small.txt --beta 1e-60 -o y.npy", "--beta: "},
+      {"spmm small.txt --alpha 2x -o y.npy", "--alpha: "},
+      {"spmm small.txt --features 0x10 -o y.npy", "--features: "},
+      {"spmm small.txt --seed -1 -o y.npy", "--seed: "},
       {"info bad.mtx", "bad.mtx:3: "},
       {"info bad.npz", "bad.npz: "},
       {"info huge.txt", "huge.txt: "},

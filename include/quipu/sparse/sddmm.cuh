@@ -39,7 +39,7 @@ status sddmm(const context& ctx, const sddmm_args<T, I, O>& a) {
   if (auto s = check_stream(ctx); !s.ok()) return s;
   if (auto s = check_arguments(ctx, a); !s.ok()) return s;
   const auto features = a.left.extent(1);
-  if (features == 0) {
+  if (features == 0 || a.alpha == accumulator<T>{0}) {
     const auto bytes = static_cast<std::size_t>(a.graph.edges()) * sizeof(accumulator<T>);
     return from_cuda(cudaMemsetAsync(a.output.data_handle(), 0, bytes, ctx.stream), "output");
   }

@@ -15,7 +15,7 @@ namespace quipu {
 /// width, the alignment and the mean degree. Reads edges * features * sizeof(T) bytes of gathered
 /// rows and each left row once a slice; writes 4 bytes an edge. Needs no workspace.
 ///
-/// Errors: invalid_argument names the field.
+/// alpha = 0 gives zeros, whatever the matrices hold. Errors: invalid_argument names the field.
 template <element T, node_index I, node_index O = I>
 struct sddmm_args {
   graph_view<I, O> graph;
