@@ -3,11 +3,10 @@
 //   quipu_bench_reduce --benchmark_filter=REGEX --benchmark_out=F --benchmark_out_format=json
 // Names are family/graph/features/element. `cold` runs drive the L2 cache out before each
 // iteration.
-#include <cusparse.h>
-
 #include <memory>
 #include <string>
 
+#include "cusparse_baseline.hpp"
 #include "quipu/graph/make_graph.hpp"
 #include "quipu/io/synthetic.hpp"
 #include "quipu/reduce/aggregate.hpp"
@@ -207,38 +206,11 @@ void time_plain_scatter(benchmark::State& state, const std::string& name, int fe
 void time_cusparse(benchmark::State& state, const std::string& name, int features,
                    cusparseSpMMAlg_t algorithm) {
   auto& s = on_stage(name);
-  const auto g = s.graph.view();
-  const auto ones =
-      check(to_device(s.ctx, std::vector<float>(static_cast<std::size_t>(g.edges()), 1.0f)));
-  cusparseHandle_t handle = nullptr;
-  cusparseSpMatDescr_t a = nullptr;
-  cusparseDnMatDescr_t x = nullptr, y = nullptr;
-  cusparseCreate(&handle);
-  cusparseSetStream(handle, s.ctx.stream);
-  cusparseCreateCsr(&a, g.rows(), g.columns(), g.edges(), const_cast<I*>(g.forward.csr.offsets),
-                    const_cast<I*>(g.forward.csr.indices), const_cast<float*>(ones.data()),
-                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F);
-  cusparseCreateDnMat(&x, g.columns(), features, features, s.x.data(), CUDA_R_32F,
-                      CUSPARSE_ORDER_ROW);
-  cusparseCreateDnMat(&y, g.rows(), features, features, s.wide_output.data(), CUDA_R_32F,
-                      CUSPARSE_ORDER_ROW);
-  const float one = 1.0f, zero = 0.0f;
-  const auto plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
-  std::size_t bytes = 0;
-  cusparseSpMM_bufferSize(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm,
-                          &bytes);
-  const auto w = s.space(bytes + 256);
-  cusparseSpMM_preprocess(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm,
-                          w.data);
+  bench::cusparse_baseline product(s.ctx, s.graph.view(), features, s.x.data(),
+                                   s.wide_output.data(), algorithm);
   measure(state, s, row_bytes(s, features, 4), cache::warm, [&] {
-    const auto outcome =
-        cusparseSpMM(handle, plain, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data);
-    if (outcome != CUSPARSE_STATUS_SUCCESS) state.SkipWithError("cusparseSpMM failed");
+    if (!product.run()) state.SkipWithError("cusparseSpMM failed");
   });
-  cusparseDestroyDnMat(x);
-  cusparseDestroyDnMat(y);
-  cusparseDestroySpMat(a);
-  cusparseDestroy(handle);
 }
 
 /// Replays of a captured forward call: what a launch-bound engine pays.
@@ -246,21 +218,12 @@ void time_replay(benchmark::State& state, const std::string& name, int features,
   auto& s = on_stage(name);
   const auto a = forward_args<float>(s, features, op);
   const auto w = s.space(workspace_bytes(s.ctx, a));
-  cudaGraph_t captured = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  (void)cudaStreamBeginCapture(s.ctx.stream, cudaStreamCaptureModeGlobal);
-  check(aggregate(s.ctx, a, w));
-  (void)cudaStreamEndCapture(s.ctx.stream, &captured);
-  (void)cudaGraphInstantiate(&executable, captured, 0);
-  constexpr int replays = 50;  // one event pair around many: an event costs as much as the work
+  const bench::captured_work work(s.ctx.stream, [&] { check(aggregate(s.ctx, a, w)); });
   bench::device_timer timer(s.ctx);
-  const auto work = [&] {
-    for (int k = 0; k < replays; ++k) (void)cudaGraphLaunch(executable, s.ctx.stream);
-  };
-  (void)timer.once(work);
-  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3 / replays);
-  (void)cudaGraphExecDestroy(executable);
-  (void)cudaGraphDestroy(captured);
+  (void)timer.once([&] { work.replay(); });
+  for (auto _ : state) {
+    state.SetIterationTime(timer.once([&] { work.replay(); }) * 1e-3 / work.replays);
+  }
 }
 
 void add_graph(const std::string& g, bool every_width) {

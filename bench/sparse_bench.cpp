@@ -2,12 +2,11 @@
 // Times of the sparse family: both backends on synthetic graphs, and what they are measured by.
 //   quipu_bench_sparse --benchmark_filter=REGEX --benchmark_out=F --benchmark_out_format=json
 // Names are family/graph/features/element.
-#include <cusparse.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cusparse_baseline.hpp"
 #include "quipu/graph/make_graph.hpp"
 #include "quipu/io/synthetic.hpp"
 #include "quipu/sparse/sddmm.hpp"
@@ -145,37 +144,11 @@ void time_backward(benchmark::State& state, const std::string& name, int feature
 void time_raw_cusparse(benchmark::State& state, const std::string& name, int features,
                        cusparseOperation_t op, cusparseSpMMAlg_t algorithm) {
   auto& s = on_stage(name);
-  const auto g = s.made.view();
-  const auto ones =
-      check(to_device(s.ctx, std::vector<float>(static_cast<std::size_t>(g.edges()), 1.0f)));
-  const bool turned = op == CUSPARSE_OPERATION_TRANSPOSE;
-  cusparseHandle_t handle = nullptr;
-  cusparseSpMatDescr_t a = nullptr;
-  cusparseDnMatDescr_t x = nullptr, y = nullptr;
-  cusparseCreate(&handle);
-  cusparseSetStream(handle, s.ctx.stream);
-  cusparseCreateCsr(&a, g.rows(), g.columns(), g.edges(), const_cast<I*>(g.forward.csr.offsets),
-                    const_cast<I*>(g.forward.csr.indices), const_cast<float*>(ones.data()),
-                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F);
-  cusparseCreateDnMat(&x, turned ? g.rows() : g.columns(), features, features, s.x.data(),
-                      CUDA_R_32F, CUSPARSE_ORDER_ROW);
-  cusparseCreateDnMat(&y, turned ? g.columns() : g.rows(), features, features, s.y.data(),
-                      CUDA_R_32F, CUSPARSE_ORDER_ROW);
-  const float one = 1.0f, zero = 0.0f;
-  const auto plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
-  std::size_t bytes = 0;
-  cusparseSpMM_bufferSize(handle, op, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, &bytes);
-  auto w = check(make_device_buffer<char>(s.ctx, static_cast<std::int64_t>(bytes) + 256));
-  cusparseSpMM_preprocess(handle, op, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data());
+  bench::cusparse_baseline product(s.ctx, s.made.view(), features, s.x.data(), s.y.data(),
+                                   algorithm, op);
   measure(state, s, [&] {
-    const auto outcome =
-        cusparseSpMM(handle, op, plain, &one, a, x, &zero, y, CUDA_R_32F, algorithm, w.data());
-    if (outcome != CUSPARSE_STATUS_SUCCESS) state.SkipWithError("cusparseSpMM failed");
+    if (!product.run()) state.SkipWithError("cusparseSpMM failed");
   });
-  cusparseDestroyDnMat(x);
-  cusparseDestroyDnMat(y);
-  cusparseDestroySpMat(a);
-  cusparseDestroy(handle);
 }
 
 template <class T>
@@ -229,21 +202,12 @@ void time_replay(benchmark::State& state, const std::string& name, int features,
   auto& s = on_stage(name);
   const auto a = arguments<float>(s, s.made.view(), features);
   auto plan = check(make_spmm_plan(s.ctx, a, options_of(backend, algorithm)));
-  cudaGraph_t captured = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  (void)cudaStreamBeginCapture(s.ctx.stream, cudaStreamCaptureModeGlobal);
-  check(spmm(s.ctx, plan, a));
-  (void)cudaStreamEndCapture(s.ctx.stream, &captured);
-  (void)cudaGraphInstantiate(&executable, captured, 0);
-  constexpr int replays = 50;  // one event pair around many: an event costs as much as the work
+  const bench::captured_work work(s.ctx.stream, [&] { check(spmm(s.ctx, plan, a)); });
   bench::device_timer timer(s.ctx);
-  const auto work = [&] {
-    for (int k = 0; k < replays; ++k) (void)cudaGraphLaunch(executable, s.ctx.stream);
-  };
-  (void)timer.once(work);
-  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3 / replays);
-  (void)cudaGraphExecDestroy(executable);
-  (void)cudaGraphDestroy(captured);
+  (void)timer.once([&] { work.replay(); });
+  for (auto _ : state) {
+    state.SetIterationTime(timer.once([&] { work.replay(); }) * 1e-3 / work.replays);
+  }
 }
 
 void add_graph(const std::string& g) {

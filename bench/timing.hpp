@@ -12,6 +12,35 @@
 
 namespace bench {
 
+/// A captured piece of work, to be replayed: what a launch-bound engine pays for.
+class captured_work {
+ public:
+  template <class Work>
+  captured_work(cudaStream_t stream, Work work) : stream_(stream) {
+    (void)cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    work();
+    (void)cudaStreamEndCapture(stream, &graph_);
+    (void)cudaGraphInstantiate(&executable_, graph_, 0);
+  }
+  ~captured_work() {
+    (void)cudaGraphExecDestroy(executable_);
+    (void)cudaGraphDestroy(graph_);
+  }
+  captured_work(const captured_work&) = delete;
+  captured_work& operator=(const captured_work&) = delete;
+
+  /// One event pair goes around many replays: an event costs as much as the work.
+  static constexpr int replays = 50;
+  void replay() const {
+    for (int k = 0; k < replays; ++k) (void)cudaGraphLaunch(executable_, stream_);
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
 /// Times device work with events; optionally drives everything out of L2 before each run.
 class device_timer {
  public:

@@ -10,10 +10,6 @@ namespace {
 
 constexpr int unroll = 2;  // as in reduce: more spills the 32-feature tile on 16 vector registers
 
-const float* weights_of(const vector_view<const float>& given, const float* own) {
-  return given.data_handle() != nullptr ? given.data_handle() : own;
-}
-
 auto run_on(const host_context& ctx, std::int64_t features) {
   return [&ctx, features](const auto& program, const auto& rows, const auto& direction) {
     return traverse<unroll>(ctx, program, rows, direction, features);
@@ -27,9 +23,7 @@ status spmm(const host_context& ctx, const spmm_args<T, I, O>& a) {
   const detail::trace_range range("spmm");
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   const detail::product<T, I, O> p{
-      a.graph.forward, weights_of(a.weights, a.graph.forward.csr.weights),
-      a.scales,        a.input,
-      a.output,        a.alpha,
+      a.graph.forward, detail::weights_of(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
       a.beta};
   return detail::select_program(p, run_on(ctx, a.output.extent(1)));
 }
@@ -40,7 +34,7 @@ status spmm_backward(const host_context& ctx, const spmm_backward_args<T, I, O>&
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   const auto run = run_on(ctx, a.grad_input.extent(1));
   const scales_view turned{a.scales.column, a.scales.row};
-  const float* weights = weights_of(a.weights, a.graph.forward.csr.weights);
+  const float* weights = detail::weights_of(a.graph, a.weights);
   if (weights == nullptr) {
     const detail::product<T, I, O> p{a.graph.reverse, nullptr, turned, a.grad_output,
                                      a.grad_input,    a.alpha, a.beta};

@@ -44,13 +44,8 @@ __global__ void narrow_offsets(const O* offsets, std::int64_t count, std::int32_
 }
 
 template <class T, class I, class O>
-const float* weights_of(const graph_view<I, O>& g, const vector_view<const float>& given) {
-  return given.data_handle() != nullptr ? given.data_handle() : g.forward.csr.weights;
-}
-
-template <class T, class I, class O>
 product<T, I, O> forward_product(const spmm_args<T, I, O>& a) {
-  return {a.graph.forward, weights_of<T>(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
+  return {a.graph.forward, weights_of(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
           a.beta};
 }
 
@@ -76,7 +71,7 @@ plan_key key_of(const context& ctx, const Args& a, std::int64_t features) {
           csr.rows,
           csr.columns,
           csr.edges,
-          weights_of<T>(a.graph, a.weights),
+          weights_of(a.graph, a.weights),
           a.scales,
           features,
           element_kind_of<T>,

@@ -83,6 +83,12 @@ struct affine_ending {
 template <class T, class Factor>
 using product_program = sum_program<T, Factor, affine_ending<accumulator<T>>>;
 
+/// Those given for a call, else the graph's own; null: ones.
+template <class I, class O>
+const float* weights_of(const graph_view<I, O>& g, const vector_view<const float>& given) {
+  return given.data_handle() != nullptr ? given.data_handle() : g.forward.csr.weights;
+}
+
 /// One product with a direction of a graph: what forward and backward both come down to.
 template <element T, node_index I, node_index O>
 struct product {
