@@ -8,7 +8,7 @@ import json
 import math
 import sys
 
-from summary import load, table
+from summary import load, print_bars, table
 
 WIDTHS = (32, 64, 128, 256, 512)
 SMALL_GRAPHS = {"roads_like"}  # below a million edges: not held against op = TRANSPOSE
@@ -111,14 +111,7 @@ def main():
     if "--markdown" in sys.argv:
         tables(ms)
         return
-    missed = 0
-    for bar, graph, features, element, measured, limit in bars(ms):
-        if measured is None:
-            continue
-        verdict = "" if limit is None else "ok" if measured <= limit else "MISSED"
-        missed += verdict == "MISSED"
-        wanted = "" if limit is None else f"<= {limit:.3f}"
-        print(f"{bar:36}  {graph:16}  {features:4}  {element:4}  {measured:8.3f}  {wanted:9}  {verdict}")
+    missed = print_bars(bars(ms))
     for bar, measured, limit, lower in whole_run(ms, predictions(path)):
         verdict = "" if limit is None else "ok" if (measured <= limit) == lower else "MISSED"
         missed += verdict == "MISSED"

@@ -94,6 +94,19 @@ def bars(ms):
         yield "make_graph in ms", "products_like", 0, "", ms["make_graph", "products_like", 0, "f32"], 60
 
 
+def print_bars(cells):
+    """A line for each cell that was measured; how many missed their bar."""
+    missed = 0
+    for bar, graph, features, element, measured, limit in cells:
+        if measured is None:
+            continue
+        verdict = "" if limit is None else "ok" if measured <= limit else "MISSED"
+        missed += verdict == "MISSED"
+        wanted = "" if limit is None else f"<= {limit:.3f}"
+        print(f"{bar:42}  {graph:16}  {features:4}  {element:4}  {measured:8.3f}  {wanted:9}  {verdict}")
+    return missed
+
+
 def table(header, rows):
     """A Markdown table, columns padded."""
     cells = [header] + rows
@@ -158,15 +171,7 @@ def main():
     for (family, graph, features, element), t in sorted(ms.items(), key=lambda kv: (kv[0][1], kv[0][0], kv[0][2])):
         print(f"{graph:22}  {family:24}  {features:4}  {element:4}  {t:9.4f}")
     print("\nbars")
-    missed = 0
-    for bar, graph, features, element, measured, limit in bars(ms):
-        if measured is None:
-            continue
-        verdict = "" if limit is None else "ok" if measured <= limit else "MISSED"
-        missed += verdict == "MISSED"
-        wanted = "" if limit is None else f"<= {limit:.3f}"
-        print(f"{bar:42}  {graph:16}  {features:4}  {element:4}  {measured:8.3f}  {wanted:9}  {verdict}")
-    print(f"\n{missed} missed")
+    print(f"\n{print_bars(bars(ms))} missed")
 
 
 if __name__ == "__main__":

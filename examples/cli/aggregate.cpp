@@ -144,24 +144,6 @@ json report(const aggregate_options& options, const std::string& graph, const st
   return out;
 }
 
-void print_report(const json& r, bool as_json) {
-  if (as_json) {
-    fmt::print("{}\n", dumped(r));
-    return;
-  }
-  std::vector<std::pair<std::string, std::string>> lines;
-  for (const auto& [key, value] : r.items()) {
-    const bool time = key.ends_with("milliseconds");
-    const std::string name = key == "milliseconds"            ? "time"
-                             : key == "backward_milliseconds" ? "backward"
-                                                              : key;
-    lines.emplace_back(name, value.is_string() ? value.get<std::string>()
-                             : time            ? rounded(value.get<double>()) + " ms"
-                                               : grouped(value.get<std::int64_t>()));
-  }
-  fmt::print("{}", facts(lines));
-}
-
 void check_options(const aggregate_options& o) {
   if (!o.argument.empty() && !has_argument(o.op)) {
     throw bad_input("--argument: only min and max have winners");

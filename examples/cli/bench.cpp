@@ -213,9 +213,7 @@ void write_json(const std::string& path, const json& report) {
 void run(const bench_options& options) {
   const auto source = load_graph(options.graph);
   graph_options wanted;  // the factors of walk and symmetric count a sender's edges
-  const bool counts_senders =
-      options.norm == normalisation::walk || options.norm == normalisation::symmetric;
-  if (!counts_senders) wanted.reverse = edge_option::keep;
+  if (!counts_senders(options.norm)) wanted.reverse = edge_option::keep;
   with_graph(source, options.run, wanted,
              [&](const auto& ctx, const std::string& device, const auto& built) {
                const auto g = built.view();

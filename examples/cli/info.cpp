@@ -106,8 +106,7 @@ template <class I>
 void explain_spmm(const graph_view<I, I>& g, const context& ctx,
                   std::vector<std::string>& reasons) {
   for (const std::int64_t features : {32, 64, 128, 256, 512}) {
-    const product_shape shape{g.rows(), g.columns(), g.edges(),    g.forward.degrees.max_degree,
-                              features, 4,           ctx.l2_bytes, ctx.multiprocessors};
+    const product_shape shape{g.rows(), g.columns(), g.edges(), features, 4, ctx.l2_bytes};
     const auto c = predict_spmm(shape, ctx.arch);
     reasons.push_back(fmt::format(
         "spmm of {} fp32 features: predicted {} ms by the engine, {} ms by cuSPARSE's csr2, {} ms "

@@ -146,21 +146,6 @@ product_outcome run_job(const sddmm_command_options& options, const Context& ctx
   return {ms, left.features, "engine"};
 }
 
-void print_report(const json& r, bool as_json) {
-  if (as_json) {
-    fmt::print("{}\n", dumped(r));
-    return;
-  }
-  std::vector<std::pair<std::string, std::string>> lines;
-  for (const auto& [key, value] : r.items()) {
-    const bool time = key == "milliseconds";
-    lines.emplace_back(time ? "time" : key, value.is_string() ? value.get<std::string>()
-                                            : time            ? rounded(value.get<double>()) + " ms"
-                                                              : grouped(value.get<std::int64_t>()));
-  }
-  fmt::print("{}", facts(lines));
-}
-
 template <class Options>
 void run_product(const char* op, const Options& options, const graph_options& wanted) {
   const auto source = load_graph(options.graph);
@@ -185,10 +170,6 @@ void run_product(const char* op, const Options& options, const graph_options& wa
                              {"milliseconds", outcome.milliseconds}},
                             options.run.json);
              });
-}
-
-bool counts_senders(normalisation n) {
-  return n == normalisation::walk || n == normalisation::symmetric;
 }
 
 }  // namespace

@@ -110,4 +110,23 @@ inline std::string facts(const std::vector<std::pair<std::string, std::string>>&
   return out;
 }
 
+/// A verb's report: the object, or a line a field; fields named `milliseconds` are times.
+inline void print_report(const json& r, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", dumped(r));
+    return;
+  }
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const auto& [key, value] : r.items()) {
+    const bool time = key.ends_with("milliseconds");
+    const std::string name = key == "milliseconds"            ? "time"
+                             : key == "backward_milliseconds" ? "backward"
+                                                              : key;
+    lines.emplace_back(name, value.is_string() ? value.get<std::string>()
+                             : time            ? rounded(value.get<double>()) + " ms"
+                                               : grouped(value.get<std::int64_t>()));
+  }
+  fmt::print("{}", facts(lines));
+}
+
 }  // namespace quipu::cli

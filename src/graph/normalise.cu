@@ -54,19 +54,18 @@ void check_offsets(const host_context&, const O* offsets, std::int64_t nodes) {
 
 template <class Context, class I, class O>
 node_scales build(const Context& ctx, const graph_view<I, O>& g, normalisation n) {
-  const bool counts_senders = n == normalisation::walk || n == normalisation::symmetric;
-  if (counts_senders && !g.has_reverse() && g.columns() > 0) {
+  if (counts_senders(n) && !g.has_reverse() && g.columns() > 0) {
     throw build_failure{failure(status_code::invalid_argument,
                                 "graph: made without its reverse, which walk and symmetric need")};
   }
   const auto p = n == normalisation::symmetric ? power::inverse_root : power::inverse;
   buffer<float> row, column;
   if (n != normalisation::none) check_offsets(ctx, g.forward.csr.offsets, g.rows());
-  if (counts_senders) check_offsets(ctx, g.reverse.csr.offsets, g.columns());
+  if (counts_senders(n)) check_offsets(ctx, g.reverse.csr.offsets, g.columns());
   if (n == normalisation::mean || n == normalisation::symmetric) {
     row = make_factors(ctx, g.forward.csr.offsets, g.rows(), p);
   }
-  if (counts_senders) column = make_factors(ctx, g.reverse.csr.offsets, g.columns(), p);
+  if (counts_senders(n)) column = make_factors(ctx, g.reverse.csr.offsets, g.columns(), p);
   return {std::move(row), std::move(column)};
 }
 

@@ -22,10 +22,7 @@ template <class T, class I, class O>
 status spmm(const host_context& ctx, const spmm_args<T, I, O>& a) {
   const detail::trace_range range("spmm");
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
-  const detail::product<T, I, O> p{
-      a.graph.forward, detail::weights_of(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
-      a.beta};
-  return detail::select_program(p, run_on(ctx, a.output.extent(1)));
+  return detail::select_program(detail::forward_product(a), run_on(ctx, a.output.extent(1)));
 }
 
 template <class T, class I, class O>
@@ -33,18 +30,18 @@ status spmm_backward(const host_context& ctx, const spmm_backward_args<T, I, O>&
   const detail::trace_range range("spmm_backward");
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   const auto run = run_on(ctx, a.grad_input.extent(1));
-  const scales_view turned{a.scales.column, a.scales.row};
   const float* weights = detail::weights_of(a.graph, a.weights);
   if (weights == nullptr) {
-    const detail::product<T, I, O> p{a.graph.reverse, nullptr, turned, a.grad_output,
-                                     a.grad_input,    a.alpha, a.beta};
-    return detail::select_program(p, run);
+    return detail::select_program(
+        detail::backward_product<T>(a.graph, a.scales, nullptr, a.grad_output, a.grad_input,
+                                    a.alpha, a.beta),
+        run);
   }
   using factor = detail::mapped_column_factor<O>;
   const detail::product_program<T, factor> program{a.grad_input.data_handle(),
                                                    a.grad_input.stride(0),
-                                                   factor{weights, a.graph.edge_map, turned.column},
-                                                   {turned.row, a.alpha, a.beta}};
+                                                   factor{weights, a.graph.edge_map, a.scales.row},
+                                                   {a.scales.column, a.alpha, a.beta}};
   return run(program, dense_rows<T>(a.grad_output), a.graph.reverse);
 }
 

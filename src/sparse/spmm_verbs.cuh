@@ -43,21 +43,6 @@ __global__ void narrow_offsets(const O* offsets, std::int64_t count, std::int32_
   if (k < count) narrowed[k] = static_cast<std::int32_t>(offsets[k]);
 }
 
-template <class T, class I, class O>
-product<T, I, O> forward_product(const spmm_args<T, I, O>& a) {
-  return {a.graph.forward, weights_of(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
-          a.beta};
-}
-
-/// The same coefficients seen from the senders: the two scalings change places.
-template <class T, class I, class O>
-product<T, I, O> backward_product(const graph_view<I, O>& g, const scales_view& scales,
-                                  const float* reverse_weights, const matrix_view<const T>& from,
-                                  const matrix_view<T>& to, accumulator<T> alpha,
-                                  accumulator<T> beta) {
-  return {g.reverse, reverse_weights, {scales.column, scales.row}, from, to, alpha, beta};
-}
-
 template <class T, class I, class O, class Args>
 plan_key key_of(const context& ctx, const Args& a, std::int64_t features) {
   const auto& csr = a.graph.forward.csr;
@@ -133,8 +118,8 @@ void make_direction(const context& ctx, const product<T, I, O>& p, const csr_vie
                     const spmm_options& options, const char* name, direction_plan& plan,
                     spmm_plan_state& state, std::size_t& scratch_bytes) {
   const auto& d = p.direction;
-  const product_shape shape{d.csr.rows,         d.csr.columns, d.csr.edges,  d.degrees.max_degree,
-                            p.output.extent(1), sizeof(T),     ctx.l2_bytes, ctx.multiprocessors};
+  const product_shape shape{d.csr.rows,         d.csr.columns, d.csr.edges,
+                            p.output.extent(1), sizeof(T),     ctx.l2_bytes};
   const backend_question question{
       shape, sizeof(O) == sizeof(I),
       p.weights != nullptr || p.scales.row != nullptr || p.scales.column != nullptr};

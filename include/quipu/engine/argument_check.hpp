@@ -10,6 +10,44 @@
 
 namespace quipu::detail {
 
+template <class T>
+bool given(const matrix_view<T>& m) {
+  return m.data_handle() != nullptr;
+}
+
+/// Bytes from the first element to behind the last.
+struct byte_range {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool meets(const byte_range& o) const { return begin < o.end && o.begin < end; }
+};
+template <class T>
+byte_range range_of(const T* data, std::int64_t count) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  return {begin, data == nullptr ? begin : begin + static_cast<std::uintptr_t>(count) * sizeof(T)};
+}
+template <class T>
+byte_range range_of(const matrix_view<T>& m) {
+  const bool none = m.extent(0) == 0 || m.extent(1) == 0;
+  return range_of(m.data_handle(), none ? 0 : (m.extent(0) - 1) * m.stride(0) + m.extent(1));
+}
+
+/// True if two matrices share an element; outputs may share none with anything. Column blocks of
+/// one wide matrix lie side by side: their address ranges meet, their elements do not.
+template <class A, class B>
+bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
+  const auto x = range_of(a);
+  const auto y = range_of(b);
+  if (!x.meets(y)) return false;
+  const auto row = static_cast<std::uintptr_t>(a.stride(0)) * sizeof(A);
+  if (a.stride(0) != b.stride(0) || sizeof(A) != sizeof(B) || row == 0) return true;
+  // Of b's first column behind a's, round the row; b may begin first.
+  const auto shift =
+      y.begin >= x.begin ? (y.begin - x.begin) % row : (row - (x.begin - y.begin) % row) % row;
+  return shift < static_cast<std::uintptr_t>(a.extent(1)) * sizeof(A) ||
+         shift + static_cast<std::uintptr_t>(b.extent(1)) * sizeof(B) > row;
+}
+
 /// Collects O(1) checks; the first failure stays.
 class argument_check {
  public:
@@ -54,6 +92,31 @@ class argument_check {
     pointer(d.csr.indices, d.csr.edges, what);
   }
 
+  /// What every verb from senders' rows to receivers' rows needs.
+  template <class T, class I, class O>
+  void forward(const graph_view<I, O>& g, const matrix_view<const T>& input,
+               const matrix_view<T>& output) {
+    direction(g.forward, "graph: incomplete, or not where the context works");
+    matrix(output, g.rows(), output.extent(1), "output: null, or not where the context works",
+           "output: rows differ from the graph's rows", "output: features", "output: row stride");
+    matrix(input, g.columns(), output.extent(1), "input: null, or not where the context works",
+           "input: rows differ from the graph's columns",
+           "input: features differ from the output's", "input: row stride");
+    that(!overlap(input, output), "output: overlaps the input");
+  }
+
+  /// The same of its gradient.
+  template <class T, class I, class O>
+  void backward(const graph_view<I, O>& g, const matrix_view<const T>& grad_output,
+                const matrix_view<T>& grad_input) {
+    backward(g, grad_input);
+    matrix(grad_output, g.rows(), grad_input.extent(1),
+           "grad_output: null, or not where the context works",
+           "grad_output: rows differ from the graph's rows",
+           "grad_output: features differ from grad_input's", "grad_output: row stride");
+    that(!overlap(grad_output, grad_input), "grad_input: overlaps grad_output");
+  }
+
   /// What every gradient needs: the reverse graph, and room for the senders' rows.
   template <class T, class I, class O>
   void backward(const graph_view<I, O>& g, const matrix_view<T>& grad_input) {
@@ -71,43 +134,5 @@ class argument_check {
   std::int32_t device_ = -1;
   status outcome_ = success();
 };
-
-template <class T>
-bool given(const matrix_view<T>& m) {
-  return m.data_handle() != nullptr;
-}
-
-/// Bytes from the first element to behind the last.
-struct byte_range {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-  bool meets(const byte_range& o) const { return begin < o.end && o.begin < end; }
-};
-template <class T>
-byte_range range_of(const T* data, std::int64_t count) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  return {begin, data == nullptr ? begin : begin + static_cast<std::uintptr_t>(count) * sizeof(T)};
-}
-template <class T>
-byte_range range_of(const matrix_view<T>& m) {
-  const bool none = m.extent(0) == 0 || m.extent(1) == 0;
-  return range_of(m.data_handle(), none ? 0 : (m.extent(0) - 1) * m.stride(0) + m.extent(1));
-}
-
-/// True if two matrices share an element; outputs may share none with anything. Column blocks of
-/// one wide matrix lie side by side: their address ranges meet, their elements do not.
-template <class A, class B>
-bool overlap(const matrix_view<A>& a, const matrix_view<B>& b) {
-  const auto x = range_of(a);
-  const auto y = range_of(b);
-  if (!x.meets(y)) return false;
-  const auto row = static_cast<std::uintptr_t>(a.stride(0)) * sizeof(A);
-  if (a.stride(0) != b.stride(0) || sizeof(A) != sizeof(B) || row == 0) return true;
-  // Of b's first column behind a's, round the row; b may begin first.
-  const auto shift =
-      y.begin >= x.begin ? (y.begin - x.begin) % row : (row - (x.begin - y.begin) % row) % row;
-  return shift < static_cast<std::uintptr_t>(a.extent(1)) * sizeof(A) ||
-         shift + static_cast<std::uintptr_t>(b.extent(1)) * sizeof(B) > row;
-}
 
 }  // namespace quipu::detail

@@ -16,6 +16,11 @@ namespace quipu {
 /// times its weight.
 enum class normalisation : std::uint8_t { none, mean, walk, symmetric };
 
+/// Whether a normalisation counts the edges of senders, and so needs the graph's reverse.
+constexpr bool counts_senders(normalisation n) {
+  return n == normalisation::walk || n == normalisation::symmetric;
+}
+
 /// N(A) = diag(row) A diag(column): two factors a node instead of one an edge. Null stands for
 /// ones. Factors are fp32, as edge weights are.
 struct scales_view {

@@ -18,11 +18,9 @@ struct product_shape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t edges = 0;
-  std::int64_t max_degree = 0;
   std::int64_t features = 0;
   std::int64_t element_bytes = 4;
   std::int64_t l2_bytes = 0;
-  std::int32_t multiprocessors = 0;
 };
 
 /// Milliseconds with everything cached, and what was picked from them.

@@ -37,13 +37,7 @@ status check_arguments(const Context& ctx, const aggregate_args<T, I, O>& a) {
   argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.output.extent(1);
-  c.direction(g.forward, "graph: incomplete, or not where the context works");
-  c.matrix(a.output, g.rows(), features, "output: null, or not where the context works",
-           "output: rows differ from the graph's rows", "output: features", "output: row stride");
-  c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
-           "input: rows differ from the graph's columns",
-           "input: features differ from the output's", "input: row stride");
-  c.that(!overlap(a.input, a.output), "output: overlaps the input");
+  c.forward(g, a.input, a.output);
   const bool extremum = a.op == reduce::min || a.op == reduce::max;
   if (!a.argument.empty()) {
     c.that(extremum, "argument: only min and max have one");
@@ -60,11 +54,7 @@ status check_arguments(const Context& ctx, const aggregate_backward_args<T, I, O
   argument_check c(ctx);
   const auto& g = a.graph;
   const auto features = a.grad_input.extent(1);
-  c.backward(g, a.grad_input);
-  c.matrix(a.grad_output, g.rows(), features, "grad_output: null, or not where the context works",
-           "grad_output: rows differ from the graph's rows",
-           "grad_output: features differ from grad_input's", "grad_output: row stride");
-  c.that(!overlap(a.grad_output, a.grad_input), "grad_input: overlaps grad_output");
+  c.backward(g, a.grad_output, a.grad_input);
   if (a.op == reduce::min || a.op == reduce::max) {
     c.that(!a.argument.empty() || g.rows() * features == 0,
            "argument: missing; min and max need it");

@@ -34,15 +34,8 @@ template <class Context, class T, class I, class O>
 status check_arguments(const Context& ctx, const spmm_args<T, I, O>& a) {
   argument_check c(ctx);
   const auto& g = a.graph;
-  const auto features = a.output.extent(1);
-  c.direction(g.forward, "graph: incomplete, or not where the context works");
+  c.forward(g, a.input, a.output);
   check_coefficients(c, g, a.scales, a.weights, range_of(a.output));
-  c.matrix(a.output, g.rows(), features, "output: null, or not where the context works",
-           "output: rows differ from the graph's rows", "output: features", "output: row stride");
-  c.matrix(a.input, g.columns(), features, "input: null, or not where the context works",
-           "input: rows differ from the graph's columns",
-           "input: features differ from the output's", "input: row stride");
-  c.that(!overlap(a.input, a.output), "output: overlaps the input");
   return c.outcome();
 }
 
@@ -50,16 +43,11 @@ template <class Context, class T, class I, class O>
 status check_arguments(const Context& ctx, const spmm_backward_args<T, I, O>& a) {
   argument_check c(ctx);
   const auto& g = a.graph;
-  c.backward(g, a.grad_input);
+  c.backward(g, a.grad_output, a.grad_input);
   check_coefficients(c, g, a.scales, a.weights, range_of(a.grad_input));
   const bool weighted = a.weights.data_handle() != nullptr || g.forward.csr.weights != nullptr;
   c.that(!weighted || g.edge_map != nullptr || g.edges() == 0,
          "graph: weights of the reverse need its edge map");
-  c.matrix(a.grad_output, g.rows(), a.grad_input.extent(1),
-           "grad_output: null, or not where the context works",
-           "grad_output: rows differ from the graph's rows",
-           "grad_output: features differ from grad_input's", "grad_output: row stride");
-  c.that(!overlap(a.grad_output, a.grad_input), "grad_input: overlaps grad_output");
   return c.outcome();
 }
 
@@ -69,7 +57,8 @@ status check_arguments(const Context& ctx, const sddmm_args<T, I, O>& a) {
   const auto& g = a.graph;
   const auto features = a.left.extent(1);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
-  check_coefficients(c, g, a.scales, {}, range_of(a.output.data_handle(), a.output.extent(0)));
+  const auto written = range_of(a.output.data_handle(), a.output.extent(0));
+  check_coefficients(c, g, a.scales, {}, written);
   c.matrix(a.left, g.rows(), features, "left: null, or not where the context works",
            "left: rows differ from the graph's rows", "left: features", "left: row stride");
   c.matrix(a.right, g.columns(), features, "right: null, or not where the context works",
@@ -78,8 +67,7 @@ status check_arguments(const Context& ctx, const sddmm_args<T, I, O>& a) {
   c.that(a.output.extent(0) == g.edges(), "output: one element for each edge wanted", g.edges(),
          a.output.extent(0));
   c.pointer(a.output.data_handle(), g.edges(), "output: null, or not where the context works");
-  const auto out = range_of(a.output.data_handle(), a.output.extent(0));
-  c.that(!out.meets(range_of(a.left)) && !out.meets(range_of(a.right)),
+  c.that(!written.meets(range_of(a.left)) && !written.meets(range_of(a.right)),
          "output: overlaps left or right");
   return c.outcome();
 }

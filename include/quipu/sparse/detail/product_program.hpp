@@ -5,6 +5,7 @@
 #include "quipu/engine/sum_program.hpp"
 #include "quipu/graph/normalise.hpp"
 #include "quipu/sparse/detail/coded_columns.hpp"
+#include "quipu/sparse/spmm.hpp"
 
 namespace quipu::detail {
 
@@ -100,6 +101,21 @@ struct product {
   accumulator<T> alpha = 1;
   accumulator<T> beta = 0;
 };
+
+template <class T, class I, class O>
+product<T, I, O> forward_product(const spmm_args<T, I, O>& a) {
+  return {a.graph.forward, weights_of(a.graph, a.weights), a.scales, a.input, a.output, a.alpha,
+          a.beta};
+}
+
+/// The same coefficients seen from the senders: the two scalings change places.
+template <class T, class I, class O>
+product<T, I, O> backward_product(const graph_view<I, O>& g, const scales_view& scales,
+                                  const float* reverse_weights, const matrix_view<const T>& from,
+                                  const matrix_view<T>& to, accumulator<T> alpha,
+                                  accumulator<T> beta) {
+  return {g.reverse, reverse_weights, {scales.column, scales.row}, from, to, alpha, beta};
+}
 
 /// A direction's columns with the codes of their scales.
 template <node_index I>
