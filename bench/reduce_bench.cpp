@@ -101,15 +101,21 @@ double row_bytes(const stage& s, std::int64_t features, std::size_t element_byte
 }
 
 void time_floor(benchmark::State& state, const std::string& name, int features, cache c,
-                bool reverse) {
+                bool reverse, bool by_halves) {
   auto& s = on_stage(name);
   const auto view = s.graph.view();
   const auto& d = reverse ? view.reverse : view.forward;
   const auto chunks = yardstick::make_chunks(check(to_host(s.ctx, d.csr.offsets, d.csr.rows + 1)));
   const auto on_device = check(to_device(s.ctx, chunks));
   measure(state, s, row_bytes(s, features, 4), c, [&] {
-    yardstick::sum_rows(features, on_device.data(), static_cast<int>(chunks.size()), d.csr.indices,
-                        s.x.data(), s.wide_output.data(), d.csr.rows, s.ctx.stream);
+    const auto count = static_cast<int>(chunks.size());
+    if (by_halves) {
+      yardstick::sum_rows_by_halves(on_device.data(), count, d.csr.indices, s.x.data(),
+                                    s.wide_output.data(), d.csr.rows, s.ctx.stream);
+    } else {
+      yardstick::sum_rows(features, on_device.data(), count, d.csr.indices, s.x.data(),
+                          s.wide_output.data(), d.csr.rows, s.ctx.stream);
+    }
   });
 }
 
@@ -231,7 +237,8 @@ void add_graph(const std::string& g, bool every_width) {
   for (const int f : {64, 128, 256}) {
     if (!every_width && f != 128) continue;
     const std::string tail = "/" + g + "/" + std::to_string(f);
-    add("floor" + tail, n, time_floor, g, f, cache::warm, false);
+    add("floor" + tail, n, time_floor, g, f, cache::warm, false, false);
+    if (f == 64) add("floor_by_halves" + tail, n, time_floor, g, f, cache::warm, false, true);
     add("sum" + tail + "/f32", n, time_forward<float>, g, f, quipu::reduce::sum, cache::warm);
     for (const auto& [label, algorithm] :
          {std::pair{"default", CUSPARSE_SPMM_ALG_DEFAULT},
@@ -241,14 +248,14 @@ void add_graph(const std::string& g, bool every_width) {
     }
   }
   const std::string tail = "/" + g + "/128";
-  add("floor_cold" + tail, n, time_floor, g, 128, cache::cold, false);
+  add("floor_cold" + tail, n, time_floor, g, 128, cache::cold, false, false);
   add("sum_cold" + tail + "/f32", n, time_forward<float>, g, 128, quipu::reduce::sum, cache::cold);
   add("sum" + tail + "/f16", n, time_forward<float16>, g, 128, quipu::reduce::sum, cache::warm);
   add("sum" + tail + "/bf16", n, time_forward<bfloat16>, g, 128, quipu::reduce::sum, cache::warm);
   add("max" + tail + "/f32", n, time_forward<float>, g, 128, quipu::reduce::max, cache::warm);
   add("max" + tail + "/f16", n, time_forward<float16>, g, 128, quipu::reduce::max, cache::warm);
   add("several" + tail + "/f32", n, time_several, g, 128);
-  add("floor_reverse" + tail, n, time_floor, g, 128, cache::warm, true);
+  add("floor_reverse" + tail, n, time_floor, g, 128, cache::warm, true, false);
   add("sum_backward" + tail + "/f32", n, time_sum_backward, g, 128);
   add("plain_scatter" + tail, n, time_plain_scatter, g, 128);
   const auto automatic = backward_method::automatic;

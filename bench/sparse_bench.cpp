@@ -253,9 +253,11 @@ int main(int argc, char** argv) {
   const std::string cora = "cora";
   add("replay_engine/cora/64/f32", 20, time_replay, cora, 64, spmm_backend::engine,
       cusparse_algorithm::automatic);
-  add("replay_csr2/cora/64/f32", 20, time_replay, cora, 64, spmm_backend::cusparse,
-      cusparse_algorithm::csr2);
-  add("replay_csr3/cora/64/f32", 20, time_replay, cora, 64, spmm_backend::cusparse,
-      cusparse_algorithm::csr3);
+  for (const auto& [label, algorithm] :
+       {std::pair{"csr1", cusparse_algorithm::csr1}, std::pair{"csr2", cusparse_algorithm::csr2},
+        std::pair{"csr3", cusparse_algorithm::csr3}}) {
+    add(std::string("replay_") + label + "/cora/64/f32", 20, time_replay, cora, 64,
+        spmm_backend::cusparse, algorithm);
+  }
   return bench::run(argc, argv);
 }

@@ -58,7 +58,7 @@ def bars(ms):
         yield "backward / forward on the reverse", g, 128, "f32", ratio(ms, backward, ("forward_on_reverse", g, 128, "f32")), 1.05
         yield "backward / op=TRANSPOSE", g, 128, "f32", ratio(
             ms, backward, ("cusparse_transpose", g, 128, "f32")), None if g in SMALL_GRAPHS else 0.5
-    for c in ("replay_engine", "replay_csr2", "replay_csr3"):
+    for c in ("replay_engine", "replay_csr1", "replay_csr2", "replay_csr3"):
         if (c, "cora", 64, "f32") in ms:
             yield c + " in us", "cora", 64, "f32", ms[c, "cora", 64, "f32"] * 1000, 8
 

@@ -19,18 +19,20 @@ std::vector<chunk> make_chunks(const std::vector<std::int32_t>& offsets) {
 
 namespace {
 
-/// F features in fp32; each lane holds F / 128 float4, or half a warp an edge when F is 64.
-template <int F, int Unroll>
+/// F features in fp32: a warp a row, a float4 a lane. Of 64 features only half the warp has any;
+/// the other half rests, or, with `BothHalves`, takes every second edge.
+template <int F, int Unroll, bool BothHalves>
 __global__ void __launch_bounds__(256)
     row_kernel(const chunk* chunks, int count, const int* indices, const float* x, float* y) {
   constexpr int lanes = F / 4 < 32 ? F / 4 : 32;
   constexpr int vectors = F / 4 / lanes;
-  constexpr int parts = 32 / lanes;
+  constexpr int parts = BothHalves ? 32 / lanes : 1;
   const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32);
   if (warp >= count) return;
   const chunk c = chunks[warp];
   const int lane = threadIdx.x % lanes;
   const int part = threadIdx.x % 32 / lanes;
+  if (part >= parts) return;
   float4 sum[vectors];
 #pragma unroll
   for (int v = 0; v < vectors; ++v) sum[v] = make_float4(0, 0, 0, 0);
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(256)
   }
 #pragma unroll
   for (int v = 0; v < vectors; ++v) {
-    for (int offset = lanes; offset < 32; offset *= 2) {
+    for (int offset = lanes; BothHalves && offset < 32; offset *= 2) {
       sum[v].x += __shfl_xor_sync(0xffffffffu, sum[v].x, offset);
       sum[v].y += __shfl_xor_sync(0xffffffffu, sum[v].y, offset);
       sum[v].z += __shfl_xor_sync(0xffffffffu, sum[v].z, offset);
@@ -79,10 +81,11 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-template <int F, int Unroll>
+template <int F, int Unroll, bool BothHalves = false>
 void launch_rows(const chunk* chunks, int count, const int* indices, const float* x, float* y,
                  cudaStream_t stream) {
-  row_kernel<F, Unroll><<<(count + 7) / 8, 256, 0, stream>>>(chunks, count, indices, x, y);
+  row_kernel<F, Unroll, BothHalves>
+      <<<(count + 7) / 8, 256, 0, stream>>>(chunks, count, indices, x, y);
 }
 
 template <int F, int Unroll>
@@ -155,10 +158,15 @@ void hold(double microseconds, cudaStream_t stream) {
 void sum_rows(int features, const chunk* chunks, int count, const std::int32_t* indices,
               const float* x, float* y, std::int64_t rows, cudaStream_t stream) {
   (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows * features) * sizeof(float), stream);
-  constexpr int unroll = 2;
-  if (features == 64) launch_rows<64, unroll>(chunks, count, indices, x, y, stream);
-  if (features == 128) launch_rows<128, unroll>(chunks, count, indices, x, y, stream);
-  if (features == 256) launch_rows<256, unroll>(chunks, count, indices, x, y, stream);
+  if (features == 64) launch_rows<64, 4>(chunks, count, indices, x, y, stream);
+  if (features == 128) launch_rows<128, 2>(chunks, count, indices, x, y, stream);
+  if (features == 256) launch_rows<256, 2>(chunks, count, indices, x, y, stream);
+}
+
+void sum_rows_by_halves(const chunk* chunks, int count, const std::int32_t* indices, const float* x,
+                        float* y, std::int64_t rows, cudaStream_t stream) {
+  (void)cudaMemsetAsync(y, 0, static_cast<std::size_t>(rows * 64) * sizeof(float), stream);
+  launch_rows<64, 2, true>(chunks, count, indices, x, y, stream);
 }
 
 void multiply_two_rows(int features, const chunk* chunks, int count, const std::int32_t* receivers,
