@@ -26,6 +26,7 @@ __global__ void write_codes(const I* indices, const std::uint32_t* code_of, std:
 
 /// Which scales get a code: those of the columns with the most edges, as many as there is room for.
 struct code_book {
+  bool complete = true;
   std::vector<float> table;
   std::vector<std::uint32_t> code_of;  // [columns]
 };
@@ -38,8 +39,9 @@ inline code_book make_code_book(const std::vector<float>& scales,
   std::vector<std::pair<std::int64_t, std::uint32_t>> ranked;
   for (const auto& [scale, edges] : edges_by_scale) ranked.emplace_back(-edges, scale);
   std::sort(ranked.begin(), ranked.end());
-  ranked.resize(std::min(ranked.size(), room));
   code_book book;
+  book.complete = ranked.size() <= room;
+  ranked.resize(std::min(ranked.size(), room));
   std::unordered_map<std::uint32_t, std::uint32_t> codes;
   for (const auto& [edges, scale] : ranked) {
     codes.emplace(scale, static_cast<std::uint32_t>(book.table.size()));
@@ -77,6 +79,7 @@ coded_columns<I> code_columns(const context& ctx, const csr_view<I, O>& csr, con
   enqueue(ctx, write_codes<I>, csr.edges, csr.indices, code_of.data(), csr.edges, id_bits, coded);
   require(synchronize(ctx));  // code_of goes
   plan.code = {id_bits, static_cast<std::uint64_t>(room)};
+  plan.code_complete = book.complete;
   return coded_of<I>(plan);
 }
 

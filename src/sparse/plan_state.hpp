@@ -62,6 +62,7 @@ struct direction_plan {
   buffer<std::byte> coded;       // column ids with the codes of their scales, of the id type
   buffer<float> code_table;
   column_code<std::int64_t> code;  // wide enough for either id type
+  bool code_complete = false;
   std::optional<cusparse_product> product;
   std::size_t bytes() const {
     return values.bytes() + offsets.bytes() + coded.bytes() + code_table.bytes() +
@@ -75,7 +76,8 @@ coded_columns<I> coded_of(const direction_plan& plan) {
   using bits_type = typename column_code<I>::bits_type;
   return {reinterpret_cast<const I*>(plan.coded.data()),
           plan.code_table.data(),
-          {plan.code.id_bits, static_cast<bits_type>(plan.code.elsewhere)}};
+          {plan.code.id_bits, static_cast<bits_type>(plan.code.elsewhere)},
+          plan.code_complete};
 }
 
 struct spmm_plan_state {

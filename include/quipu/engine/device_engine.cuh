@@ -121,8 +121,8 @@ __device__ void run_slice(const lane_position<Tile>& at, const Program& program,
 
 /// One group of lanes a slice. Blocks go out in list order, which walks rows in visit order and so
 /// keeps the L2 cache warm; the long slices of split rows go first.
-template <class Tile, int Unroll, int Threads, class Program, class Rows, class I>
-__global__ void __launch_bounds__(Threads)
+template <class Tile, int Unroll, int Threads, int LeastBlocks, class Program, class Rows, class I>
+__global__ void __launch_bounds__(Threads, LeastBlocks)
     slice_kernel(const Program program, const Rows rows, const I* __restrict__ indices,
                  const schedule_view<I> schedule, const std::int64_t features,
                  const partial_states<Tile, typename Program::template state<Tile>> partial) {
@@ -275,10 +275,10 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   const auto grid = [&](std::int64_t x) {
     return dim3(static_cast<unsigned>(x), static_cast<unsigned>(partial.tiles));
   };
-  auto s =
-      detail::launch(ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, Program, Rows, I>,
-                     grid(blocks), P.threads, detail::start::in_order, program, rows,
-                     graph.csr.indices, schedule, features, partial);
+  auto s = detail::launch(
+      ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, P.least_blocks, Program, Rows, I>,
+      grid(blocks), P.threads, detail::start::in_order, program, rows, graph.csr.indices, schedule,
+      features, partial);
   if constexpr (detail::writes_edges_only<Program>) return s;
   if (!s.ok() || schedule.split_row_count == 0) return s;
   constexpr int merge_threads =

@@ -18,14 +18,35 @@ struct row_edges {
   std::int64_t degree = 0;
 };
 
-/// A few edges of one row, with the sender rows that were fetched for them. In a full batch every
-/// edge is there; only the last batch of a slice may be partial.
-template <class Fragment, class I, int Size, bool Full>
+/// The value of an edge, for programs that have none.
+struct no_value {};
+
+namespace detail {
+template <class P>
+struct edge_value_of {
+  using type = no_value;
+};
+template <class P>
+requires requires { typename P::edge_value; }
+struct edge_value_of<P> {
+  using type = typename P::edge_value;
+};
+}  // namespace detail
+template <class P>
+using edge_value = typename detail::edge_value_of<P>::type;
+template <class P>
+concept values_edges = !std::same_as<edge_value<P>, no_value>;
+
+/// A few edges of one row, with the sender rows that were fetched for them and the values that the
+/// program gives them. In a full batch every edge is there; only the last batch of a slice may be
+/// partial.
+template <class Fragment, class I, class Value, int Size, bool Full>
 struct edge_batch {
   static constexpr int size = Size;
 
   Fragment rows[Size];
   I columns[Size];
+  Value values[Size];
   std::int64_t first_edge = 0;       // edge position of edge 0
   std::uint32_t first_position = 0;  // the same, counted from the row's first edge
   std::int32_t count = Size;
@@ -55,6 +76,10 @@ struct slice_edges {
 ///
 /// and, if it likes,
 ///
+///   using edge_value = ...                       a number that belongs to an edge: a weight, say
+///   edge_value value_of(edge position, column) const
+///                                                finds it. On the device whole warps share the
+///                                                work: a lane finds one and tells the others
 ///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
 ///   bool enabled() const                         device only: false lets the whole launch pass
 ///   static constexpr bool writes_edges           device only: true if all results are written by

@@ -10,22 +10,21 @@ namespace quipu::detail {
 
 /// Kinds of programs by what a lane must hold for each element of a row: sums and winners hold one
 /// or two registers, several reductions at once four to six. `factored` programs are light but for
-/// a factor that takes work to find. `rare` programs are remedies for odd input: one lay-out serves
-/// them all.
-enum class state_weight { light, factored, heavy, rare };
+/// a factor that is read for each edge, `coded` ones for a factor that is looked up by a code in
+/// the edge's id. `rare` programs are remedies for odd input: one lay-out serves them all.
+enum class state_weight { light, factored, coded, heavy, rare };
 
 /// The lay-outs that are built, and which one a row gets. Width 1 serves misaligned rows and rows
 /// that fill no whole vector; all other kernels read 16 bytes a lane.
 ///
-/// Measured on an H200, 2026-11, with `quipu_tune_sum roads_like arxiv_like reviews_like
-/// tolokers_like twitch_like reddit_like products_like`; docs/performance.md has the tables. What
-/// they tell:
-/// - short rows want several rows a warp (two vectors a lane, half the lanes) and 4 edges in
-/// flight;
-///   long rows want one vector a lane and 8 edges in flight;
+/// Measured on an H200, 2026-11, over the graphs of docs/performance.md, which has the figures.
+/// What they tell:
+/// - short rows want several rows a warp (two vectors a lane, half the lanes) and three or four
+///   edges in flight; long rows want one vector a lane and six or eight;
 /// - rows of two tiles and more are quicker tile by tile than in one wide tile, because a tile's
-/// slice
-///   of the table is more likely to stay in L2; only very short rows lose more by the second visit.
+///   slice of the table is more likely to stay in L2; only very short rows lose more by the second
+///   visit;
+/// - rows of 16 bits and short rows of 128 fp32 features want blocks of 128 threads, others of 256.
 template <int Width, state_weight Weight>
 struct row_tuning;
 
@@ -33,24 +32,38 @@ struct row_tuning;
 constexpr std::int64_t short_degree = 32;
 constexpr std::int64_t very_short_degree = 8;
 
-template <int Width>
-requires(Width > 1) struct row_tuning<Width, state_weight::light> {
-  static constexpr std::array table{
-      engine_policy{1, 1, Width, 4, 256},  engine_policy{2, 1, Width, 4, 256},
-      engine_policy{4, 1, Width, 8, 256},  engine_policy{8, 1, Width, 8, 256},
-      engine_policy{8, 2, Width, 4, 256},  engine_policy{16, 1, Width, 8, 256},
-      engine_policy{16, 2, Width, 4, 128}, engine_policy{32, 1, Width, 8, 256},
-      engine_policy{32, 2, Width, 4, 128}};
-
-  static constexpr int choose(std::int64_t features, std::int64_t degree) {
-    const std::int64_t vectors = (features + Width - 1) / Width;
+/// Lay-outs by width and degree, where each kind of program has the same ones to choose from.
+struct by_degree {
+  /// Index of the lay-out for rows of this many vectors. Rows of 9 to 16 vectors are taken for
+  /// short below `short_16` edges.
+  static constexpr int choose(std::int64_t vectors, std::int64_t degree, std::int64_t short_16) {
     if (vectors <= 1) return 0;
     if (vectors <= 2) return 1;
     if (vectors <= 4) return 2;
     if (vectors <= 8) return 3;
-    if (vectors <= 16) return degree < short_degree ? 4 : 5;
-    if (vectors <= 32) return degree < short_degree ? 6 : 7;
-    return degree < very_short_degree ? 8 : 7;
+    if (vectors <= 16) return degree < short_16 ? 4 : 5;
+    if (degree >= short_degree) return 7;
+    if (vectors <= 32) return 6;
+    return degree < very_short_degree ? 8 : 9;
+  }
+};
+
+template <int Width>
+requires(Width > 1) struct row_tuning<Width, state_weight::light> {
+  static constexpr bool narrow = Width > 4;  // elements of 16 bits: more registers a vector
+  static constexpr std::array table{
+      engine_policy{1, 1, Width, 4, 128},
+      engine_policy{2, 1, Width, 4, 128},
+      engine_policy{4, 1, Width, 8, 128},
+      engine_policy{8, 1, Width, 8, 128},
+      engine_policy{8, 2, Width, 4, narrow ? 128 : 256, narrow ? 7 : 0},
+      engine_policy{16, 1, Width, narrow ? 6 : 8, 256},
+      engine_policy{16, 2, Width, 4, 128, narrow ? 7 : 0},
+      engine_policy{32, 1, Width, narrow ? 6 : 8, 256},
+      engine_policy{32, 2, Width, 4, 128, narrow ? 7 : 0},
+      engine_policy{32, 1, Width, narrow ? 6 : 8, 128}};
+  static constexpr int choose(std::int64_t features, std::int64_t degree) {
+    return by_degree::choose((features + Width - 1) / Width, degree, short_degree);
   }
 };
 
@@ -64,20 +77,47 @@ struct row_tuning<1, state_weight::light> {
   }
 };
 
-/// As light, in smaller blocks: a factor for each edge takes the registers beyond 64, where three
-/// blocks of 256 threads fit a multiprocessor, but seven of 128.
 template <int Width>
-struct row_tuning<Width, state_weight::factored> {
-  using light = row_tuning<Width, state_weight::light>;
-  static constexpr auto table = [] {
-    auto rows = light::table;
-    for (auto& row : rows) row.threads = 128;
-    return rows;
-  }();
+requires(Width > 1) struct row_tuning<Width, state_weight::factored> {
+  static constexpr bool narrow = Width > 4;
+  static constexpr std::array table{
+      engine_policy{1, 1, Width, 4, 128},
+      engine_policy{2, 1, Width, 4, 128},
+      engine_policy{4, 1, Width, 8, 128},
+      engine_policy{8, 1, Width, 8, 128},
+      engine_policy{8, 2, Width, 4, 128, 7},
+      engine_policy{16, 1, Width, narrow ? 6 : 8, 256, narrow ? 0 : 3},
+      engine_policy{16, 2, Width, 4, 128, 7},
+      engine_policy{32, 1, Width, 8, 256},
+      engine_policy{32, 2, Width, 4, 128},
+      engine_policy{32, 1, Width, 8, 128}};
   static constexpr int choose(std::int64_t features, std::int64_t degree) {
-    return light::choose(features, degree);
+    return by_degree::choose((features + Width - 1) / Width, degree, 2 * short_degree);
   }
 };
+
+template <int Width>
+requires(Width > 1) struct row_tuning<Width, state_weight::coded> {
+  static constexpr bool narrow = Width > 4;
+  static constexpr std::array table{engine_policy{1, 1, Width, 4, 128},
+                                    engine_policy{2, 1, Width, 4, 128},
+                                    engine_policy{4, 1, Width, 8, 128},
+                                    engine_policy{8, 1, Width, 8, 128},
+                                    engine_policy{8, 2, Width, 3, narrow ? 128 : 256},
+                                    engine_policy{16, 1, Width, 6, 256},
+                                    engine_policy{16, 2, Width, 3, 128},
+                                    engine_policy{32, 1, Width, 8, 256},
+                                    engine_policy{32, 2, Width, 3, 128},
+                                    engine_policy{32, 1, Width, 8, 128}};
+  static constexpr int choose(std::int64_t features, std::int64_t degree) {
+    return by_degree::choose((features + Width - 1) / Width, degree, 2 * short_degree);
+  }
+};
+
+template <>
+struct row_tuning<1, state_weight::factored> : row_tuning<1, state_weight::light> {};
+template <>
+struct row_tuning<1, state_weight::coded> : row_tuning<1, state_weight::light> {};
 
 template <int Width>
 requires(Width > 1) struct row_tuning<Width, state_weight::heavy> {

@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "quipu/engine/program.hpp"
-#include "quipu/lane/group.hpp"
 #include "quipu/lane/vector.hpp"
 
 namespace quipu {
 
-/// What a sender's row is multiplied by in a sum. A factor other than `unit_factor` has
+/// What a sender's row is multiplied by in a sum: a factor other than `unit_factor` has
 ///   A at<A>(edge position, sender) const
-/// and, if `finds_senders` says so,
-///   A at_edge<A>(edge position) const
-/// With it the lanes of a group look up an edge each and tell each other, instead of every lane
-/// looking up every edge. That pays in batches of eight and more (H200, docs/performance.md).
-struct unit_factor {
-  static constexpr bool is_one = true;
-  static constexpr bool finds_senders = false;
-};
+struct unit_factor {};
 struct weight_factor {
-  static constexpr bool is_one = false;
-  static constexpr bool finds_senders = false;
   const float* weights;
   template <class A, class I>
   QUIPU_HD A at(std::int64_t edge, I) const {
@@ -33,6 +25,7 @@ struct weight_factor {
 template <element T, class Factor, class Ending>
 struct sum_program {
   using A = accumulator<T>;
+  using edge_value = std::conditional_t<std::is_same_v<Factor, unit_factor>, no_value, A>;
   template <class Tile>
   struct state {
     A sum[Tile::elements];
@@ -52,32 +45,23 @@ struct sum_program {
     return s;
   }
 
+  template <class I>
+  QUIPU_HD edge_value value_of(std::int64_t edge, I column) const {
+    return factor.template at<A>(edge, column);
+  }
+
   template <class Tile, class Batch>
   QUIPU_HD void visit(const lane_position<Tile>&, state<Tile>& s, const Batch& batch) const {
-#ifdef __CUDA_ARCH__
-    if constexpr (Factor::finds_senders && Batch::size >= 8 && Tile::lanes >= Batch::size) {
-      const int mine = static_cast<int>(threadIdx.x) % Batch::size;
-      const A found = batch.valid(mine) ? factor.template at_edge<A>(batch.edge(mine)) : A{0};
-      QUIPU_UNROLL
-      for (int u = 0; u < Batch::size; ++u) {
-        const A f = tell_group<Tile::lanes>(found, u);
-        if (!batch.valid(u)) continue;
-        QUIPU_UNROLL
-        for (int i = 0; i < Tile::elements; ++i) s.sum[i] += f * batch.rows[u].value(i);
-      }
-      return;
-    }
-#endif
     QUIPU_UNROLL
     for (int u = 0; u < Batch::size; ++u) {
       if (!batch.valid(u)) continue;
-      if constexpr (Factor::is_one) {
-        QUIPU_UNROLL
-        for (int i = 0; i < Tile::elements; ++i) s.sum[i] += batch.rows[u].value(i);
-      } else {
-        const A f = factor.template at<A>(batch.edge(u), batch.columns[u]);
-        QUIPU_UNROLL
-        for (int i = 0; i < Tile::elements; ++i) s.sum[i] += f * batch.rows[u].value(i);
+      QUIPU_UNROLL
+      for (int i = 0; i < Tile::elements; ++i) {
+        if constexpr (std::is_same_v<edge_value, no_value>) {
+          s.sum[i] += batch.rows[u].value(i);
+        } else {
+          s.sum[i] += batch.values[u] * batch.rows[u].value(i);
+        }
       }
     }
   }

@@ -9,10 +9,12 @@ namespace quipu {
 namespace detail {
 
 template <class T, class Factor>
-inline constexpr state_weight weight_of<product_program<T, Factor>> = state_weight::light;
-template <class T, class I>
-inline constexpr state_weight weight_of<product_program<T, coded_column_factor<I>>> =
-    state_weight::factored;
+inline constexpr state_weight weight_of<product_program<T, Factor>> = state_weight::factored;
+template <class T>
+inline constexpr state_weight weight_of<product_program<T, unit_factor>> = state_weight::light;
+template <class T, class I, bool Complete>
+inline constexpr state_weight weight_of<product_program<T, coded_column_factor<I, Complete>>> =
+    state_weight::coded;
 
 /// On a device scales of columns without weights go by coded columns, and never by column.
 template <class T, class I, class O, class Use>

@@ -12,8 +12,6 @@ namespace quipu::detail {
 /// Seen from the reverse graph: edges carry their forward position, senders their own degree.
 template <class O>
 struct mapped_factor {
-  static constexpr bool is_one = false;
-  static constexpr bool finds_senders = false;
   const float* weights;  // by forward edge position; null: 1
   const O* edge_map;
   const O* offsets;  // of the forward rows, to divide by their degree; null: no division

@@ -44,23 +44,21 @@ struct coded_rows {
   }
 };
 
-/// The factor that a coded column carries.
-template <node_index I>
+/// The factor that a coded column carries. If the table holds every scale of the graph, nobody
+/// looks elsewhere, which short rows would feel.
+template <node_index I, bool Complete>
 struct coded_column_factor {
-  static constexpr bool is_one = false;
-  static constexpr bool finds_senders = true;
   column_code<I> columns;
   const float* table;
   const float* scales;
-  const I* coded_columns;
   template <class A>
   QUIPU_HD A at(std::int64_t, I coded) const {
     const auto code = columns.code(coded);
-    return static_cast<A>(code == columns.elsewhere ? scales[columns.id(coded)] : table[code]);
-  }
-  template <class A>
-  QUIPU_HD A at_edge(std::int64_t edge) const {
-    return at<A>(edge, coded_columns[edge]);
+    if constexpr (Complete) {
+      return static_cast<A>(table[code]);
+    } else {
+      return static_cast<A>(code == columns.elsewhere ? scales[columns.id(coded)] : table[code]);
+    }
   }
 };
 

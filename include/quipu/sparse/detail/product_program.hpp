@@ -11,8 +11,6 @@ namespace quipu::detail {
 
 /// Factor of a binary matrix that is scaled by columns.
 struct column_factor {
-  static constexpr bool is_one = false;
-  static constexpr bool finds_senders = false;
   const float* scales;
   template <class A, class I>
   QUIPU_HD A at(std::int64_t, I column) const {
@@ -22,8 +20,6 @@ struct column_factor {
 
 /// Factor of a weighted matrix; `scales` may be null.
 struct weighted_column_factor {
-  static constexpr bool is_one = false;
-  static constexpr bool finds_senders = false;
   const float* weights;
   const float* scales;
   template <class A, class I>
@@ -36,8 +32,6 @@ struct weighted_column_factor {
 /// The same where weights lie in the order of the other direction.
 template <node_index O>
 struct mapped_column_factor {
-  static constexpr bool is_one = false;
-  static constexpr bool finds_senders = false;
   const float* weights;
   const O* edge_map;
   const float* scales;
@@ -123,6 +117,7 @@ struct coded_columns {
   const I* indices = nullptr;  // [edges]; null: none were made
   const float* table = nullptr;
   column_code<I> columns;
+  bool complete = false;  // the table holds every scale
 };
 
 /// The same product by coded columns.
@@ -131,13 +126,16 @@ auto use_coded_program(const product<T, I, O>& p, const coded_columns<I>& coded,
   auto direction = p.direction;
   direction.csr.indices = coded.indices;
   const coded_rows<T, I> rows{dense_rows<T>(p.input), coded.columns};
-  using factor = coded_column_factor<I>;
-  return use(
-      product_program<T, factor>{p.output.data_handle(),
-                                 p.output.stride(0),
-                                 factor{coded.columns, coded.table, p.scales.column, coded.indices},
-                                 {p.scales.row, p.alpha, p.beta}},
-      rows, direction);
+  const auto with = [&](const auto& factor) {
+    return use(
+        product_program<T, std::remove_cvref_t<decltype(factor)>>{
+            p.output.data_handle(), p.output.stride(0), factor, {p.scales.row, p.alpha, p.beta}},
+        rows, direction);
+  };
+  if (coded.complete) {
+    return with(coded_column_factor<I, true>{coded.columns, coded.table, p.scales.column});
+  }
+  return with(coded_column_factor<I, false>{coded.columns, coded.table, p.scales.column});
 }
 
 /// A sum without factors an edge.
