@@ -19,6 +19,13 @@ template <class T>
 using matrix_view =
     cuda::std::mdspan<T, cuda::std::dextents<std::int64_t, 2>, cuda::std::layout_stride>;
 
+/// What several heads share a row of: [rows, heads, dim], any stride from row to row and from head
+/// to head, last stride 1. Packed query, key and value, or keys and values side by side, are
+/// strides.
+template <class T>
+using heads_view =
+    cuda::std::mdspan<T, cuda::std::dextents<std::int64_t, 3>, cuda::std::layout_stride>;
+
 template <class T>
 constexpr vector_view<T> make_vector_view(T* data, std::int64_t size) {
   return vector_view<T>(data, size);
@@ -32,6 +39,19 @@ constexpr matrix_view<T> make_matrix_view(T* data, std::int64_t rows, std::int64
   const cuda::std::array<std::int64_t, 2> strides{row_stride == 0 ? features : row_stride, 1};
   return matrix_view<T>(data,
                         mapping(cuda::std::dextents<std::int64_t, 2>(rows, features), strides));
+}
+
+/// Strides count elements; 0 stands for packed heads or rows.
+template <class T>
+constexpr heads_view<T> make_heads_view(T* data, std::int64_t rows, std::int64_t heads,
+                                        std::int64_t dim, std::int64_t row_stride = 0,
+                                        std::int64_t head_stride = 0) {
+  using mapping = typename heads_view<T>::mapping_type;
+  const auto head = head_stride == 0 ? dim : head_stride;
+  const cuda::std::array<std::int64_t, 3> strides{row_stride == 0 ? heads * head : row_stride, head,
+                                                  1};
+  return heads_view<T>(data,
+                       mapping(cuda::std::dextents<std::int64_t, 3>(rows, heads, dim), strides));
 }
 
 }  // namespace quipu

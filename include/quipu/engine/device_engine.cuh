@@ -87,6 +87,11 @@ inline constexpr bool writes_edges_only = requires {
   requires Program::writes_edges;
 };
 
+template <class Program>
+inline constexpr bool by_heads = requires {
+  requires Program::by_heads;
+};
+
 template <class I>
 __device__ slice<I> load_slice(const slice<I>* from) {
   if constexpr (sizeof(slice<I>) == 16) {
@@ -99,23 +104,52 @@ __device__ slice<I> load_slice(const slice<I>* from) {
   }
 }
 
+/// What visits the edges of a row: the program, or what it makes of itself for this row.
+template <class Program, class Position, class I>
+__device__ decltype(auto) for_row(const Program& program, const Position& at,
+                                  const row_edges<I>& row) {
+  if constexpr (requires { program.for_row(at, row); }) {
+    return program.for_row(at, row);
+  } else {
+    return (program);
+  }
+}
+
 template <int Unroll, class Tile, class Program, class Rows, class I, class Partial>
 __device__ void run_slice(const lane_position<Tile>& at, const Program& program, const Rows& rows,
                           const I* indices, const schedule_view<I>& schedule,
-                          const Partial& partial, std::int64_t index) {
+                          const Partial& partial, std::int64_t index, std::int64_t tile_index) {
   const auto work = load_slice(schedule.slices + index);
   if (index >= schedule.split_slice_count) {
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
+    visit_slice<Unroll>(at, for_row(program, at, row), rows, indices, work, 0u, state);
     program.finish(at, row, state);
   } else {
     const auto& split = schedule.split_rows[schedule.split_of[index]];
-    auto state = program.init(at, row_edges<I>{split.row, split.begin, split.degree});
-    visit_slice<Unroll>(at, program, rows, indices, work, slice_position(schedule, index, split),
-                        state);
+    const row_edges<I> row{split.row, split.begin, split.degree};
+    auto state = program.init(at, row);
+    visit_slice<Unroll>(at, for_row(program, at, row), rows, indices, work,
+                        slice_position(schedule, index, split), state);
     if constexpr (writes_edges_only<Program>) return;
-    partial.store(index, blockIdx.y, static_cast<int>(threadIdx.x) % Tile::lanes, state);
+    partial.store(index, tile_index, static_cast<int>(threadIdx.x) % Tile::lanes, state);
+  }
+}
+
+/// The slice and the tile of a group of lanes.
+struct group_work {
+  std::int64_t slice, tile;
+};
+template <class Tile, int Threads>
+__device__ group_work work_of_group(std::int64_t tiles) {
+  constexpr int groups = Threads / Tile::lanes;
+  const std::int64_t group =
+      static_cast<std::int64_t>(blockIdx.x) * groups + static_cast<int>(threadIdx.x) / Tile::lanes;
+  if constexpr (!Tile::side_by_side) {
+    return {group, blockIdx.y};
+  } else {
+    if (tiles == 1) return {group, 0};
+    return {group / tiles, group % tiles};
   }
 }
 
@@ -129,16 +163,15 @@ __global__ void __launch_bounds__(Threads, LeastBlocks)
   constexpr int groups = Threads / Tile::lanes;
   if (schedule.split_slice_count > 0 && !writes_edges_only<Program>) launch_dependents();
   if (!enabled(program)) return;
+  auto [index, tile] = work_of_group<Tile, Threads>(partial.tiles);
   const auto at =
-      lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, blockIdx.y, features);
-  std::int64_t index =
-      static_cast<std::int64_t>(blockIdx.x) * groups + static_cast<int>(threadIdx.x) / Tile::lanes;
+      lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, tile, features);
   if constexpr (is_gated<Program>) {
     for (; index < schedule.slice_count; index += static_cast<std::int64_t>(gridDim.x) * groups) {
-      run_slice<Unroll>(at, program, rows, indices, schedule, partial, index);
+      run_slice<Unroll>(at, program, rows, indices, schedule, partial, index, tile);
     }
   } else if (index < schedule.slice_count) {
-    run_slice<Unroll>(at, program, rows, indices, schedule, partial, index);
+    run_slice<Unroll>(at, program, rows, indices, schedule, partial, index, tile);
   }
 }
 
@@ -225,13 +258,20 @@ status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, start w
 template <engine_policy P>
 using policy_tile = tile<P.lanes, P.vectors, P.width>;
 
+/// A program of several heads says so: then tiles are heads.
+template <engine_policy P, class Program>
+using program_tile = std::conditional_t<detail::by_heads<Program>,
+                                        head_tile<P.lanes, P.vectors, P.width>, policy_tile<P>>;
+
 /// Scratch of one traversal. Run with a counting arena it gives the size, with a binding one the
 /// memory.
 template <engine_policy P, class Program, class I>
-auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64_t features) {
-  using tile_type = policy_tile<P>;
+auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64_t features,
+                    std::int64_t heads = 1) {
+  using tile_type = program_tile<P, Program>;
   using states = detail::partial_states<tile_type, typename Program::template state<tile_type>>;
-  const std::int64_t tiles = (features + tile_type::features - 1) / tile_type::features;
+  const std::int64_t tiles =
+      tile_type::side_by_side ? heads : (features + tile_type::features - 1) / tile_type::features;
   return states{scratch.take<std::uint32_t>(states::count(schedule.split_slice_count, tiles)),
                 tiles};
 }
@@ -244,12 +284,21 @@ auto no_partials() {
   return detail::partial_states<tile_type, typename Program::template state<tile_type>>{nullptr, 1};
 }
 
+namespace detail {
+template <engine_policy P, class I, class Tile, class State>
+std::int64_t blocks_of(const schedule_view<I>& schedule,
+                       const partial_states<Tile, State>& partial) {
+  constexpr std::int64_t groups = P.threads / P.lanes;
+  const auto work = schedule.slice_count * (Tile::side_by_side ? partial.tiles : 1);
+  return (work + groups - 1) / groups;
+}
+}  // namespace detail
+
 /// Refuses what does not fit one launch. `traverse` asks too; a verb of several launches asks
 /// first.
 template <engine_policy P, class I, class Partial>
 status check_launch(const schedule_view<I>& schedule, const Partial& partial) {
-  constexpr std::int64_t groups = P.threads / P.lanes;
-  if ((schedule.slice_count + groups - 1) / groups > 0x7fffffff || partial.tiles > 0xffff) {
+  if (detail::blocks_of<P>(schedule, partial) > 0x7fffffff || partial.tiles > 0xffff) {
     return failure(status_code::unsupported, "graph: too many rows or features for one launch");
   }
   return success();
@@ -260,25 +309,26 @@ status check_launch(const schedule_view<I>& schedule, const Partial& partial) {
 template <engine_policy P, class Program, class Rows, class I, class O, class Partial>
 status traverse(const context& ctx, const Program& program, const Rows& rows,
                 const direction_view<I, O>& graph, std::int64_t features, const Partial& partial) {
-  using tile_type = policy_tile<P>;
+  using tile_type = program_tile<P, Program>;
   static_assert(row_program<Program, tile_type, I>, "see engine/program.hpp");
   const auto& schedule = graph.schedule;
   if (schedule.slice_count == 0 || features == 0) return success();
   if (auto s = check_launch<P>(schedule, partial); !s.ok()) return s;
   static_assert(P.threads % 32 == 0, "whole warps");
-  constexpr std::int64_t groups = P.threads / P.lanes;
+  // Ids of 64 bits take more registers than a policy was measured with: no bound but that of 1.
+  constexpr int least_blocks = sizeof(I) == 4 || P.least_blocks == 0 ? P.least_blocks : 1;
   const std::int64_t few = 4 * static_cast<std::int64_t>(ctx.multiprocessors);
   const auto limited = [&](std::int64_t blocks) {
     return detail::is_gated<Program> ? std::min(blocks, few) : blocks;
   };
-  const std::int64_t blocks = limited((schedule.slice_count + groups - 1) / groups);
-  const auto grid = [&](std::int64_t x) {
-    return dim3(static_cast<unsigned>(x), static_cast<unsigned>(partial.tiles));
+  const std::int64_t blocks = limited(detail::blocks_of<P>(schedule, partial));
+  const auto grid = [&](std::int64_t x, bool tiles_in_x = false) {
+    return dim3(static_cast<unsigned>(x), tiles_in_x ? 1u : static_cast<unsigned>(partial.tiles));
   };
   auto s = detail::launch(
-      ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, P.least_blocks, Program, Rows, I>,
-      grid(blocks), P.threads, detail::start::in_order, program, rows, graph.csr.indices, schedule,
-      features, partial);
+      ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, least_blocks, Program, Rows, I>,
+      grid(blocks, tile_type::side_by_side), P.threads, detail::start::in_order, program, rows,
+      graph.csr.indices, schedule, features, partial);
   if constexpr (detail::writes_edges_only<Program>) return s;
   if (!s.ok() || schedule.split_row_count == 0) return s;
   constexpr int merge_threads =

@@ -43,6 +43,7 @@ concept values_edges = !std::same_as<edge_value<P>, no_value>;
 template <class Fragment, class I, class Value, int Size, bool Full>
 struct edge_batch {
   static constexpr int size = Size;
+  static constexpr bool full = Full;
 
   Fragment rows[Size];
   I columns[Size];
@@ -81,6 +82,12 @@ struct slice_edges {
 ///                                                finds it. On the device whole warps share the
 ///                                                work: a lane finds one and tells the others
 ///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
+///   auto for_row(at, row) const                  device only: what visits the edges of a row in
+///   its
+///                                                place, with what it must know of the row
+///   static constexpr bool takes_absent_rows      rows of edges that a partial batch has not are
+///                                                zeros, so that `visit` need not ask
+///   static constexpr bool by_heads               device only: a tile is a head (head_tile)
 ///   bool enabled() const                         device only: false lets the whole launch pass
 ///   static constexpr bool writes_edges           device only: true if all results are written by
 ///                                                `visit`; then states are neither kept nor merged

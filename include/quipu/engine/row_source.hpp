@@ -63,6 +63,28 @@ struct dense_rows {
   }
 };
 
+/// Rows of several heads, of which a group reads one.
+template <element T>
+struct head_rows : dense_rows<T> {
+  std::int64_t head_stride = 0;  // elements
+
+  head_rows() = default;
+  explicit head_rows(const heads_view<const T>& m) : head_stride(m.stride(1)) {
+    this->data = m.data_handle();
+    this->row_stride = m.stride(0);
+  }
+
+  template <class Tile>
+  using cursor = typename dense_rows<T>::template cursor<Tile>;
+
+  template <class Tile>
+  QUIPU_HD cursor<Tile> begin(const lane_position<Tile>& at) const {
+    auto c = dense_rows<T>::begin(at);
+    c.row0 += at.head * head_stride;
+    return c;
+  }
+};
+
 /// For programs that read what they need themselves: nothing is fetched.
 struct no_rows {
   template <class Tile>

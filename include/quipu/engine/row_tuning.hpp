@@ -117,7 +117,15 @@ requires(Width > 1) struct row_tuning<Width, state_weight::coded> {
 template <>
 struct row_tuning<1, state_weight::factored> : row_tuning<1, state_weight::light> {};
 template <>
-struct row_tuning<1, state_weight::coded> : row_tuning<1, state_weight::light> {};
+struct row_tuning<1, state_weight::coded> {
+  // Eight edges of one feature, each with a look-up, spill.
+  static constexpr std::array table{engine_policy{1, 1, 1, 4, 128}, engine_policy{8, 1, 1, 8, 128},
+                                    engine_policy{32, 1, 1, 8, 128},
+                                    engine_policy{32, 4, 1, 4, 128}};
+  static constexpr int choose(std::int64_t features, std::int64_t degree) {
+    return row_tuning<1, state_weight::light>::choose(features, degree);
+  }
+};
 
 template <int Width>
 requires(Width > 1) struct row_tuning<Width, state_weight::heavy> {

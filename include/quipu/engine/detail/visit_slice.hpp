@@ -31,6 +31,11 @@ QUIPU_HD inline edge_value<Program> find_value(const Program& program, std::int6
 /// rows let it load in place where ids are loaded one by one, and make it copy rows behind their
 /// loads, and wait for each, where ids are told.
 enum class absent_rows { undefined, zero };
+template <class Program>
+inline constexpr absent_rows absent_rows_of = absent_rows::undefined;
+template <class Program>
+requires(Program::takes_absent_rows) inline constexpr absent_rows absent_rows_of<Program> =
+    absent_rows::zero;
 
 template <int Size, bool Full, absent_rows Absent, class Tile, class Program, class Rows, class I,
           class Find, class State>
@@ -88,7 +93,7 @@ QUIPU_HD inline void visit_edges(const lane_position<Tile>& at, const Program& p
   if (done < work.count) {
     const auto edge = work.begin + done;
     const auto left = work.count - done;
-    visit_batch<Unroll, false, absent_rows::undefined>(
+    visit_batch<Unroll, false, absent_rows_of<Program>>(
         at, program, rows, cursor, columns,
         // Of an edge that is not there the last one's, which costs no branch; nobody looks.
         [&](int u) { return find_value(program, edge + (u < left ? u : left - 1), columns[u]); },
