@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quipu/attention/detail/softmax.hpp"
+#include "quipu/engine/row_source.hpp"
+
+namespace quipu::detail {
+
+/// A head's part of a row, as lanes hold it: converted, and 0 where a lane has no feature.
+#ifdef __CUDACC__
+template <class T, class Tile>
+__device__ inline void read_head(const lane_position<Tile>& at, const T* row,
+                                 accumulator<T> (&to)[Tile::elements]) {
+  fragment<T, Tile> f;
+#pragma unroll
+  for (int v = 0; v < Tile::vectors; ++v) {
+    load_fragment_vector(f, v, row + at.read_offset(v));
+#pragma unroll
+    for (int e = 0; e < Tile::width; ++e) {
+      const int i = v * Tile::width + e;
+      to[i] = at.active(v) ? f.value(i) : accumulator<T>{0};
+    }
+  }
+}
+#endif
+
+#ifdef __CUDACC__
+/// What dot products of query and key mean, `bias` null or [edges, heads].
+template <class A>
+__device__ inline exponent_of<A> scaled_exponent(A scale, const A* bias, std::int64_t stride,
+                                                 std::int64_t edge, std::int64_t head, bool valid) {
+  const A shift = bias != nullptr && valid ? bias[edge * stride + head] * log2_of_e<A> : A{0};
+  return {scale * log2_of_e<A>, shift};
+}
+
+/// The first elements of an array as one.
+template <int Held, class A, int Count>
+__device__ inline A (&first_of(A (&values)[Count]))[Held] {
+  return reinterpret_cast<A(&)[Held]>(values);
+}
+#endif
+
+/// Heads of a matrix with rows of its own.
+template <element T>
+struct head_matrix {
+  const T* data;
+  std::int64_t row_stride, head_stride;
+
+  explicit head_matrix(const heads_view<const T>& m)
+      : data(m.data_handle()), row_stride(m.stride(0)), head_stride(m.stride(1)) {}
+  QUIPU_HD const T* head_of(std::int64_t row, std::int64_t head) const {
+    return data + row * row_stride + head * head_stride;
+  }
+};
+
+template <element T, node_index I, bool Wide = false>
+struct gatv2_program : softmax_program<T, I, Wide> {
+  using A = accumulator<T>;
+  head_matrix<T> target, source;
+  const T* attention;
+  std::int64_t attention_stride;
+  A slope;
+
+#ifdef __CUDACC__
+  template <class Tile>
+  struct row_program {
+    static constexpr bool takes_absent_rows = true;
+    const gatv2_program& program;
+    std::int64_t receiver;
+    A target[Tile::elements];
+    A attention[Tile::elements];
+
+    template <class Batch>
+    __device__ void visit(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                          const Batch& batch) const {
+      using slots = group_sum<Tile::lanes, Batch::size>;
+      A dot[Batch::size];
+#pragma unroll
+      for (int u = 0; u < Batch::size; ++u) {
+        dot[u] = quick_part([&](int i) { return batch.rows[u].value(i); }, target, attention);
+      }
+      program.for_other_parts(at, [&](const lane_position<Tile>& part) {
+        A other_target[Tile::elements], other_attention[Tile::elements], row[Tile::elements];
+        read_head(part, program.target.head_of(receiver, at.head), other_target);
+        read_head(part, program.attention_of(at.head), other_attention);
+#pragma unroll
+        for (int u = 0; u < Batch::size; ++u) {
+          if (!batch.valid(u)) continue;
+          read_head(part, program.source.head_of(batch.columns[u], at.head), row);
+          dot[u] += quick_part([&](int i) { return row[i]; }, other_target, other_attention);
+        }
+      });
+      slots::apply(dot);
+      program.template fold<Tile>(
+          s, batch, first_of<slots::held>(dot),
+          [](int) {
+            return exponent_of<A>{log2_of_e<A>, A{0}};
+          },
+          [&](int u, int i) { return batch.rows[u].value(i); });
+    }
+
+    __device__ void settle(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                           const slice_edges& edges) const {
+      A row[Tile::elements];
+      program.template walk_again<Tile>(
+          s, edges,
+          [&](std::int64_t column) {
+            const T* source = program.source.head_of(column, at.head);
+            A part{0};
+            program.for_other_parts(at, [&](const lane_position<Tile>& there) {
+              A other_target[Tile::elements], other_attention[Tile::elements];
+              read_head(there, program.target.head_of(receiver, at.head), other_target);
+              read_head(there, program.attention_of(at.head), other_attention);
+              read_head(there, source, row);
+              part += exact_part(there, row, other_target, other_attention);
+            });
+            read_head(at, source, row);
+            return part + exact_part(at, row, target, attention);
+          },
+          [](std::int64_t) {
+            return exponent_of<A>{log2_of_e<A>, A{0}};
+          },
+          [&](std::int64_t, A w) {
+#pragma unroll
+            for (int i = 0; i < Tile::elements; ++i) s.sum[i] += w * row[i];
+          });
+    }
+
+   private:
+    /// leaky(x) = (1 + slope) / 2 * x + (1 - slope) / 2 * |x|: three instructions an element
+    /// instead of four.
+    template <class Value>
+    __device__ A quick_part(const Value& value, const A (&l)[Tile::elements],
+                            const A (&a)[Tile::elements]) const {
+      A sum{0}, of_absolutes{0};
+#pragma unroll
+      for (int i = 0; i < Tile::elements; ++i) {
+        const A x = l[i] + value(i);
+        sum += a[i] * x;
+        of_absolutes += a[i] * fabs(x);
+      }
+      return (A{1} + program.slope) / 2 * sum + (A{1} - program.slope) / 2 * of_absolutes;
+    }
+    __device__ A exact_part(const lane_position<Tile>& at, const A (&row)[Tile::elements],
+                            const A (&l)[Tile::elements], const A (&a)[Tile::elements]) const {
+      A part{0};
+#pragma unroll
+      for (int i = 0; i < Tile::elements; ++i) {
+        const A x = l[i] + row[i];
+        if (at.active(i / Tile::width)) part += a[i] * (x > A{0} ? x : program.slope * x);
+      }
+      return part;
+    }
+  };
+
+  template <class Tile>
+  __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
+                                       const row_edges<I>& row) const {
+    row_program<Tile> r{*this, row.row, {}, {}};
+    read_head(at, target.head_of(row.row, at.head), r.target);
+    read_head(at, attention_of(at.head), r.attention);
+    return r;
+  }
+  __device__ const T* attention_of(std::int64_t head) const {
+    return attention + head * attention_stride;
+  }
+#endif
+};
+
+/// Keys and values of the senders, both fetched.
+template <element T>
+struct key_value_rows {
+  head_rows<T> keys, values;
+  template <class Tile>
+  struct cursor {
+    typename head_rows<T>::template cursor<Tile> keys, values;
+  };
+  template <class Tile>
+  struct pair {
+    fragment<T, Tile> key, value;
+  };
+
+  template <class Tile>
+  QUIPU_HD cursor<Tile> begin(const lane_position<Tile>& at) const {
+    return {keys.begin(at), values.begin(at)};
+  }
+  template <class Tile, class I>
+  QUIPU_HD pair<Tile> load(const cursor<Tile>& c, I column) const {
+    return {keys.template load<Tile>(c.keys, column), values.template load<Tile>(c.values, column)};
+  }
+};
+
+template <element T, node_index I, bool Wide = false>
+struct transformer_program : softmax_program<T, I, Wide> {
+  using A = accumulator<T>;
+  head_matrix<T> query, key, value;
+  A scale;
+  const A* bias;  // null: none
+  std::int64_t bias_stride;
+
+#ifdef __CUDACC__
+  template <class Tile>
+  struct row_program {
+    static constexpr bool takes_absent_rows = true;
+    const transformer_program& program;
+    std::int64_t receiver;
+    A query[Tile::elements];
+
+    template <class Batch>
+    __device__ void visit(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                          const Batch& batch) const {
+      using slots = group_sum<Tile::lanes, Batch::size>;
+      A dot[Batch::size];
+#pragma unroll
+      for (int u = 0; u < Batch::size; ++u) {
+        dot[u] = A{0};
+#pragma unroll
+        for (int i = 0; i < Tile::elements; ++i) dot[u] += query[i] * batch.rows[u].key.value(i);
+      }
+      program.for_other_parts(at, [&](const lane_position<Tile>& part) {
+        A other_query[Tile::elements], row[Tile::elements];
+        read_head(part, program.query.head_of(receiver, at.head), other_query);
+#pragma unroll
+        for (int u = 0; u < Batch::size; ++u) {
+          if (!batch.valid(u)) continue;
+          read_head(part, program.key.head_of(batch.columns[u], at.head), row);
+#pragma unroll
+          for (int i = 0; i < Tile::elements; ++i) dot[u] += other_query[i] * row[i];
+        }
+      });
+      slots::apply(dot);
+      const int first = slots::first(static_cast<int>(threadIdx.x) % Tile::lanes);
+      exponent_of<A> exponents[slots::held];
+#pragma unroll
+      for (int h = 0; h < slots::held; ++h) {
+        exponents[h] = program.exponent(batch.edge(first + h), at.head, batch.valid(first + h));
+      }
+      program.template fold<Tile>(
+          s, batch, first_of<slots::held>(dot), [&](int h) { return exponents[h]; },
+          [&](int u, int i) { return batch.rows[u].value.value(i); });
+    }
+
+    __device__ void settle(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                           const slice_edges& edges) const {
+      A row[Tile::elements];
+      program.template walk_again<Tile>(
+          s, edges,
+          [&](std::int64_t column) {
+            const T* key = program.key.head_of(column, at.head);
+            A part{0};
+            program.for_other_parts(at, [&](const lane_position<Tile>& there) {
+              A other_query[Tile::elements];
+              read_head(there, program.query.head_of(receiver, at.head), other_query);
+              read_head(there, key, row);
+              part += exact_part(there, row, other_query);
+            });
+            read_head(at, key, row);
+            return part + exact_part(at, row, query);
+          },
+          [&](std::int64_t edge) { return program.exponent(edge, at.head, true); },
+          [&](std::int64_t column, A w) {
+            read_head(at, program.value.head_of(column, at.head), row);
+#pragma unroll
+            for (int i = 0; i < Tile::elements; ++i) s.sum[i] += w * row[i];
+          });
+    }
+
+   private:
+    __device__ static A exact_part(const lane_position<Tile>& at, const A (&row)[Tile::elements],
+                                   const A (&q)[Tile::elements]) {
+      A part{0};
+#pragma unroll
+      for (int i = 0; i < Tile::elements; ++i) {
+        if (at.active(i / Tile::width)) part += q[i] * row[i];
+      }
+      return part;
+    }
+  };
+
+  __device__ exponent_of<A> exponent(std::int64_t edge, std::int64_t head, bool valid) const {
+    return scaled_exponent(scale, bias, bias_stride, edge, head, valid);
+  }
+
+  template <class Tile>
+  __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
+                                       const row_edges<I>& row) const {
+    row_program<Tile> r{*this, row.row, {}};
+    read_head(at, query.head_of(row.row, at.head), r.query);
+    return r;
+  }
+#endif
+};
+
+template <element T, node_index I, bool Wide = false>
+struct gat_program : softmax_program<T, I, Wide> {
+  using A = accumulator<T>;
+  const T* target_score;
+  std::int64_t target_score_stride;
+  const T* source_score;
+  std::int64_t source_score_stride;
+  A slope;
+
+#ifdef __CUDACC__
+  template <class Tile>
+  struct row_program {
+    static constexpr bool takes_absent_rows = true;
+    const gat_program& program;
+    A target;
+
+    template <class Batch>
+    __device__ void visit(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                          const Batch& batch) const {
+      using slots = group_sum<Tile::lanes, Batch::size>;
+      const int first = slots::first(static_cast<int>(threadIdx.x) % Tile::lanes);
+      A logit[slots::held];
+#pragma unroll
+      for (int h = 0; h < slots::held; ++h) {
+        // Read once more: a choice among registers that differs from lane to lane goes to memory
+        // too.
+        const int u = Batch::full || first + h < batch.count ? first + h : batch.count - 1;
+        const auto column = static_cast<std::int64_t>(program.indices[batch.edge(u)]);
+        const A x =
+            target + widen(program.source_score[column * program.source_score_stride + at.head]);
+        logit[h] = x > A{0} ? x : program.slope * x;
+      }
+      program.template fold<Tile>(
+          s, batch, logit,
+          [](int) {
+            return exponent_of<A>{log2_of_e<A>, A{0}};
+          },
+          [&](int u, int i) { return batch.rows[u].value(i); });
+    }
+  };
+
+  template <class Tile>
+  __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
+                                       const row_edges<I>& row) const {
+    return {
+        *this,
+        widen(target_score[static_cast<std::int64_t>(row.row) * target_score_stride + at.head])};
+  }
+#endif
+};
+
+}  // namespace quipu::detail
