@@ -124,12 +124,15 @@ __global__ void __launch_bounds__(256)
   reinterpret_cast<float4*>(written)[warp * 32 + threadIdx.x % 32] = sum;
 }
 
-__global__ void fill_kernel(float* to, std::int64_t count) {
+__device__ void put(float* to, float x) { *to = x; }
+__device__ void put(__half* to, float x) { *to = __float2half(x); }
+template <class T>
+__global__ void fill_kernel(T* to, std::int64_t count) {
   const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (k >= count) return;
   const auto bits =
       static_cast<std::uint32_t>(k * 2654435761u) ^ static_cast<std::uint32_t>(k >> 7);
-  to[k] = static_cast<float>(bits >> 8) * (2.0f / 16777216.0f) - 1.0f;
+  put(to + k, static_cast<float>(bits >> 8) * (2.0f / 16777216.0f) - 1.0f);
 }
 
 __global__ void scatter_kernel(const std::int32_t* winners, const float* gradient, float* result,
@@ -182,6 +185,10 @@ void multiply_two_rows(int features, const chunk* chunks, int count, const std::
 }
 
 void fill(float* to, std::int64_t count, cudaStream_t stream) {
+  fill_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(to, count);
+}
+
+void fill_half(__half* to, std::int64_t count, cudaStream_t stream) {
   fill_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(to, count);
 }
 

@@ -4,6 +4,7 @@
 // The yardsticks, written by hand in the plainest way that is not slow. They know nothing of the
 // library: no bar is measured against something that shares its code.
 
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -43,6 +44,7 @@ void multiply_two_rows(int features, const chunk* chunks, int count, const std::
 
 /// Numbers in [-1, 1) that depend on the position alone.
 void fill(float* to, std::int64_t count, cudaStream_t stream);
+void fill_half(__half* to, std::int64_t count, cudaStream_t stream);
 
 /// The peers' max backward: clears dX, then one thread an element adds its gradient to the winning
 /// sender, whose id was saved as int32 (-1: none).
