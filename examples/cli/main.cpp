@@ -225,6 +225,47 @@ void add_spmm(CLI::App& root) {
   app->callback([options] { run(*options); });
 }
 
+/// gat, gatv2 and transformer: the same but for their operands.
+void add_attention(CLI::App& root, attention_kind kind, const char* text) {
+  auto options = std::make_shared<attention_options>();
+  options->kind = kind;
+  auto* app = root.add_subcommand(name_of(kind), text);
+  add_graph(*app, options->graph);
+  add_run(*app, options->run);
+  add_dtype(*app, options->run);
+  app->add_flag("--json", options->run.json, "Print an object instead of text");
+  const auto file = [&](const char* name, std::string& path, const char* what) {
+    app->add_option(name, path, what)->type_name("F.npy");
+  };
+  if (kind == attention_kind::gat) {
+    file("--target-score", options->receivers, "[rows, heads] (default: drawn, as all operands)");
+    file("--source-score", options->senders, "[columns, heads]");
+    file("--source", options->values, "[columns, heads, dim]");
+  } else if (kind == attention_kind::gatv2) {
+    file("--target", options->receivers, "[rows, heads, dim] (default: drawn, as all operands)");
+    file("--source", options->senders, "[columns, heads, dim]");
+    file("--attention", options->vector, "[heads, dim]");
+  } else {
+    file("--query", options->receivers, "[rows, heads, dim] (default: drawn, as all operands)");
+    file("--key", options->senders, "[columns, heads, dim]");
+    file("--value", options->values, "[columns, heads, dim]");
+    app->add_option_function<std::string>(
+           "--scale",
+           [options](const std::string& word) { options->scale = parse_real("--scale", word); },
+           "Factor of query times key (default: 1 / sqrt(dim))")
+        ->type_name("NUMBER");
+  }
+  if (kind != attention_kind::transformer) {
+    add_real(*app, "--slope", options->slope, "Of the leaky unit below 0 (default: 0.2)");
+  }
+  file("-o,--output", options->output, "[rows, heads, dim]: f2 for f16, else f4");
+  file("--logsumexp", options->logsumexp, "[rows, heads] of f4");
+  file("--alpha", options->alpha, "[edges, heads] of f4, in the order of the graph");
+  add_count(*app, "--heads", options->heads, "Of drawn operands (default: 1)", 1, "H");
+  add_count(*app, "--dim", options->dim, "Of a head of drawn operands (default: 64)", 1, "D");
+  app->callback([options] { run(*options); });
+}
+
 void add_sddmm(CLI::App& root) {
   auto options = std::make_shared<sddmm_command_options>();
   auto* app = root.add_subcommand("sddmm", "One dot product an edge: receiver's row by sender's");
@@ -315,6 +356,9 @@ int run_command(int argc, char** argv) {
   add_convert(app);
   add_aggregate(app);
   add_spmm(app);
+  add_attention(app, attention_kind::gat, "Attend by scores of nodes (GAT)");
+  add_attention(app, attention_kind::gatv2, "Attend by a vector (GATv2)");
+  add_attention(app, attention_kind::transformer, "Attend by query and key (graph transformer)");
   add_sddmm(app);
   add_bench(app);
   try {

@@ -60,11 +60,9 @@ matrix<T> draw_matrix(std::int64_t rows, std::int64_t features, std::uint64_t se
   return m;
 }
 
-/// Reads [rows, features] of f2, f4 or f8 and converts them to T.
+/// The numbers of an array of f2, f4 or f8 with so many rows, as T.
 template <class T>
-matrix<T> read_matrix(const std::string& path, std::int64_t rows) {
-  const auto array = require(path, read_npy(path));
-  if (array.shape.size() != 2) throw bad_input(path + ": is not a matrix");
+std::vector<T> numbers_of(const std::string& path, const npy_array& array, std::int64_t rows) {
   if (array.shape[0] != rows) {
     throw bad_input(path + ": has " + std::to_string(array.shape[0]) + " rows, the graph needs " +
                     std::to_string(rows));
@@ -73,9 +71,17 @@ matrix<T> read_matrix(const std::string& path, std::int64_t rows) {
     throw bad_input(path + ": is not of type f2, f4 or f8");
   }
   const auto numbers = require(path, npy_as<float>(array));
-  matrix<T> m{rows, array.shape[1], std::vector<T>(numbers.size())};
-  for (std::size_t k = 0; k < numbers.size(); ++k) m.values[k] = T(numbers[k]);
-  return m;
+  std::vector<T> values(numbers.size());
+  for (std::size_t k = 0; k < numbers.size(); ++k) values[k] = T(numbers[k]);
+  return values;
+}
+
+/// Reads [rows, features].
+template <class T>
+matrix<T> read_matrix(const std::string& path, std::int64_t rows) {
+  const auto array = require(path, read_npy(path));
+  if (array.shape.size() != 2) throw bad_input(path + ": is not a matrix");
+  return {rows, array.shape[1], numbers_of<T>(path, array, rows)};
 }
 
 /// The file's matrix, or a drawn one where no file is named. `features` is what other matrices have
@@ -92,15 +98,19 @@ matrix<T> read_or_draw(const std::string& path, std::int64_t rows,
 }
 
 /// Writes fp16 as f2 and all else as f4, which holds it exactly.
-template <class T>
-void write_matrix(const std::string& path, const matrix<T>& m, output_set& files) {
-  const std::array<std::int64_t, 2> shape{m.rows, m.features};
+template <class T, std::size_t Rank>
+void write_array(const std::string& path, const std::array<std::int64_t, Rank>& shape,
+                 const std::vector<T>& values, output_set& files) {
   if constexpr (std::is_same_v<T, float16>) {
-    require(path, write_npy(files.stage(path), npy_kind::f2, shape, m.values.data()));
+    require(path, write_npy(files.stage(path), npy_kind::f2, shape, values.data()));
   } else {
-    const std::vector<float> numbers(m.values.begin(), m.values.end());
+    const std::vector<float> numbers(values.begin(), values.end());
     require(path, write_npy(files.stage(path), npy_kind::f4, shape, numbers.data()));
   }
+}
+template <class T>
+void write_matrix(const std::string& path, const matrix<T>& m, output_set& files) {
+  write_array(path, std::array{m.rows, m.features}, m.values, files);
 }
 
 }  // namespace quipu::cli

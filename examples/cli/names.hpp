@@ -66,6 +66,9 @@ inline std::string name_of(reduce op) { return name_in(reduce_names(), op); }
 inline std::string name_of(bench_op op) { return name_in(bench_names(), op); }
 inline std::string name_of(normalisation n) { return name_in(norm_names(), n); }
 inline std::string name_of(spmm_backend b) { return name_in(backend_names(), b); }
+inline std::string name_of(attention_kind k) {
+  return k == attention_kind::gat ? "gat" : k == attention_kind::gatv2 ? "gatv2" : "transformer";
+}
 inline std::string name_of(element_kind kind) { return name_in(element_names(), kind); }
 
 inline bool has_argument(reduce op) { return op == reduce::min || op == reduce::max; }

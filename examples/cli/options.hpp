@@ -84,6 +84,25 @@ struct sddmm_command_options {
   std::string output;  // empty: not written
 };
 
+enum class attention_kind : std::uint8_t { gat, gatv2, transformer };
+
+/// Operands by the side that they belong to; the command names them as the verb does.
+struct attention_options {
+  run_options run;
+  graph_argument graph;
+  attention_kind kind = attention_kind::gatv2;
+  std::optional<std::int64_t> heads, dim;
+  std::string receivers;  // target, query or target scores; empty: drawn, as all operands
+  std::string senders;    // source, key or source scores
+  std::string values;     // value; the source of gat
+  std::string vector;     // attention of gatv2
+  double slope = 0.2;
+  std::optional<double> scale;  // none: 1 / sqrt(dim)
+  std::string output;           // empty: not written
+  std::string logsumexp;        // the same
+  std::string alpha;            // the same
+};
+
 /// What `bench` times: a reduction, or a product.
 enum class bench_op : std::uint8_t { sum, mean, min, max, spmm, sddmm };
 
@@ -103,6 +122,7 @@ void run(const convert_options&);
 void run(const aggregate_options&);
 void run(const spmm_command_options&);
 void run(const sddmm_command_options&);
+void run(const attention_options&);
 void run(const bench_options&);
 
 }  // namespace quipu::cli
