@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/host_types.hpp"
 #include "quipu/attention/detail/check_arguments.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
@@ -119,13 +120,6 @@ status transformer_backward(const host_context& ctx, const transformer_backward_
 #define QUIPU_INSTANTIATE(T, I, O)                          \
   template status transformer_backward(const host_context&, \
                                        const transformer_backward_args<T, I, O>&);
-#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
-  QUIPU_INSTANTIATE(float, I, O)         \
-  QUIPU_INSTANTIATE(double, I, O)        \
-  QUIPU_INSTANTIATE(float16, I, O)       \
-  QUIPU_INSTANTIATE(bfloat16, I, O)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+QUIPU_FOR_HOST_TYPES(QUIPU_INSTANTIATE)
 
 }  // namespace quipu

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/host_types.hpp"
 #include "quipu/attention/detail/check_arguments.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
@@ -143,13 +144,6 @@ status gat_forward(const host_context& ctx, const gat_forward_args<T, I, O>& a) 
   template status transformer_forward(const host_context&,                                \
                                       const transformer_forward_args<T, I, O>&);          \
   template status gat_forward(const host_context&, const gat_forward_args<T, I, O>&);
-#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
-  QUIPU_INSTANTIATE(float, I, O)         \
-  QUIPU_INSTANTIATE(double, I, O)        \
-  QUIPU_INSTANTIATE(float16, I, O)       \
-  QUIPU_INSTANTIATE(bfloat16, I, O)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+QUIPU_FOR_HOST_TYPES(QUIPU_INSTANTIATE)
 
 }  // namespace quipu

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/host_types.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
 #include "quipu/reduce/detail/aggregate_select.hpp"
@@ -74,14 +75,7 @@ status expand_argument(const host_context& ctx, const graph_view<I, O>& g, const
   template status aggregate_several(const host_context&, const aggregate_several_args<T, I, O>&); \
   template status aggregate_several_backward(const host_context&,                                 \
                                              const aggregate_several_backward_args<T, I, O>&);
-#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
-  QUIPU_INSTANTIATE(float, I, O)         \
-  QUIPU_INSTANTIATE(double, I, O)        \
-  QUIPU_INSTANTIATE(float16, I, O)       \
-  QUIPU_INSTANTIATE(bfloat16, I, O)      \
-  QUIPU_INSTANTIATE_GRAPH(I, O)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+QUIPU_FOR_HOST_TYPES(QUIPU_INSTANTIATE)
+QUIPU_FOR_INDICES(QUIPU_INSTANTIATE_GRAPH)
 
 }  // namespace quipu

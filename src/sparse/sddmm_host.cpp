@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/host_types.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
 #include "quipu/math/convert.hpp"
@@ -55,13 +56,6 @@ status sddmm(const host_context& ctx, const sddmm_args<T, I, O>& a) {
 
 #define QUIPU_INSTANTIATE(T, I, O) \
   template status sddmm(const host_context&, const sddmm_args<T, I, O>&);
-#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
-  QUIPU_INSTANTIATE(float, I, O)         \
-  QUIPU_INSTANTIATE(double, I, O)        \
-  QUIPU_INSTANTIATE(float16, I, O)       \
-  QUIPU_INSTANTIATE(bfloat16, I, O)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+QUIPU_FOR_HOST_TYPES(QUIPU_INSTANTIATE)
 
 }  // namespace quipu

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/host_types.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
 #include "quipu/sparse/detail/check_arguments.hpp"
@@ -48,13 +49,6 @@ status spmm_backward(const host_context& ctx, const spmm_backward_args<T, I, O>&
 #define QUIPU_INSTANTIATE(T, I, O)                                      \
   template status spmm(const host_context&, const spmm_args<T, I, O>&); \
   template status spmm_backward(const host_context&, const spmm_backward_args<T, I, O>&);
-#define QUIPU_INSTANTIATE_ELEMENTS(I, O) \
-  QUIPU_INSTANTIATE(float, I, O)         \
-  QUIPU_INSTANTIATE(double, I, O)        \
-  QUIPU_INSTANTIATE(float16, I, O)       \
-  QUIPU_INSTANTIATE(bfloat16, I, O)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int32_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int32_t, std::int64_t)
-QUIPU_INSTANTIATE_ELEMENTS(std::int64_t, std::int64_t)
+QUIPU_FOR_HOST_TYPES(QUIPU_INSTANTIATE)
 
 }  // namespace quipu

@@ -53,8 +53,8 @@ void require_attention(const attention_outcome<T>& got, const oracle::graph& g,
   double worst = 0;
   const auto judge = [&](double value, double wanted, double bound) {
     if (value == wanted) return;
-    const double error = std::fabs(value - wanted);
-    worst = std::max(worst, std::isnan(error) ? 1e300 : error / bound);
+    const double ratio = std::fabs(value - wanted) / bound;
+    worst = std::max(worst, std::isfinite(wanted) && std::isfinite(ratio) ? ratio : 1e300);
   };
   const auto output = got.output.rounded();
   for (std::int64_t i = 0; i < g.rows; ++i) {

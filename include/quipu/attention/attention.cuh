@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "quipu/attention/detail/alpha.cuh"
 #include "quipu/attention/detail/attention_tuning.hpp"
 #include "quipu/attention/detail/check_arguments.hpp"
@@ -40,9 +42,6 @@ status run_attention(const context& ctx, const Args& a, bool aligned, const Rows
   const auto heads = a.output.extent(1), dim = a.output.extent(2);
   const auto& d = a.graph.forward;
   const auto out = outputs_of(ctx, a);
-  if (a.alpha.data_handle() != nullptr && a.graph.rows() * heads > 0x7fffffff) {
-    return failure(status_code::unsupported, "alpha: too many rows and heads for one launch");
-  }
   const auto run = [&]<engine_policy P>(const auto& program) -> status {
     using program_type = std::remove_cvref_t<decltype(program)>;
     const auto tiles = heads * program_tile<P, program_type>::parts(dim);
@@ -67,8 +66,9 @@ status run_attention(const context& ctx, const Args& a, bool aligned, const Rows
   const auto write = [&]<class I, class O>(const csr_view<I, O>& csr) {
     constexpr int threads = 128;
     return launch(ctx, write_alpha<threads, A, I, O, Logits>,
-                  dim3(static_cast<unsigned>(csr.rows * heads)), threads, start::in_order, csr,
-                  heads, a.alpha.data_handle(), a.alpha.stride(0), logits);
+                  dim3(static_cast<unsigned>(std::min<std::int64_t>(csr.rows * heads, 0x7fffffff))),
+                  threads, start::in_order, csr, heads, a.alpha.data_handle(), a.alpha.stride(0),
+                  logits);
   };
   return write(d.csr);
 }

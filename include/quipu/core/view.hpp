@@ -19,9 +19,9 @@ template <class T>
 using matrix_view =
     cuda::std::mdspan<T, cuda::std::dextents<std::int64_t, 2>, cuda::std::layout_stride>;
 
-/// What several heads share a row of: [rows, heads, dim], any stride from row to row and from head
-/// to head, last stride 1. Packed query, key and value, or keys and values side by side, are
-/// strides.
+/// What several heads share a row of: [rows, heads, dim], any stride from row to row that holds the
+/// heads, any from head to head that holds a head, last stride 1. Packed query, key and value, or
+/// keys and values side by side, are strides.
 template <class T>
 using heads_view =
     cuda::std::mdspan<T, cuda::std::dextents<std::int64_t, 3>, cuda::std::layout_stride>;

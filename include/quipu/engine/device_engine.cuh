@@ -312,7 +312,7 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   using tile_type = program_tile<P, Program>;
   static_assert(row_program<Program, tile_type, I>, "see engine/program.hpp");
   const auto& schedule = graph.schedule;
-  if (schedule.slice_count == 0 || features == 0) return success();
+  if (schedule.slice_count == 0 || features == 0 || partial.tiles == 0) return success();
   if (auto s = check_launch<P>(schedule, partial); !s.ok()) return s;
   static_assert(P.threads % 32 == 0, "whole warps");
   // Ids of 64 bits take more registers than a policy was measured with: no bound but that of 1.

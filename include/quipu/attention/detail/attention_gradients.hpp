@@ -150,9 +150,15 @@ struct transformer_receivers : gradient_program<T, 1> {
       for (int u = 0; u < Batch::size; ++u) {
         A qk{0}, gv{0};
 #pragma unroll
-        for (int i = 0; i < Tile::elements; ++i) {
-          qk += query[i] * batch.rows[u].key.value(i);
-          gv += grad[i] * batch.rows[u].value.value(i);
+        for (int v = 0; v < Tile::vectors; ++v) {
+          A part{0};
+#pragma unroll
+          for (int i = v * Tile::width; i < (v + 1) * Tile::width; ++i) {
+            part += query[i] * batch.rows[u].key.value(i);
+            gv += grad[i] * batch.rows[u].value.value(i);
+          }
+          // A key of -inf has weight 0, and must have it in lanes without features too.
+          qk += at.active(v) ? part : A{0};
         }
         dot[2 * u] = qk;
         dot[2 * u + 1] = gv;

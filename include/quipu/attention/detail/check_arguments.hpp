@@ -10,13 +10,22 @@
 
 namespace quipu::detail {
 
-/// Elements that a view of heads spans, gaps included.
+/// The rows of an operand as a matrix, gaps between its heads included: what may not overlap.
+/// Column blocks of one wide matrix, as packed queries, keys and values are, lie side by side.
 template <class T>
-byte_range range_of(const heads_view<T>& m) {
-  const bool none = m.extent(0) == 0 || m.extent(1) == 0 || m.extent(2) == 0;
-  return range_of(
-      m.data_handle(),
-      none ? 0 : (m.extent(0) - 1) * m.stride(0) + (m.extent(1) - 1) * m.stride(1) + m.extent(2));
+matrix_view<const T> rows_of(const heads_view<T>& m) {
+  const auto width = m.extent(1) == 0 ? 0 : (m.extent(1) - 1) * m.stride(1) + m.extent(2);
+  return make_matrix_view<const T>(m.data_handle(), m.extent(0), width, m.stride(0));
+}
+template <class T>
+matrix_view<const T> rows_of(const matrix_view<T>& m) {
+  return m;
+}
+/// What is written shares no element with any of the others.
+template <class Written, class... Others>
+void check_apart(argument_check& c, const char* what, const Written& written,
+                 const Others&... others) {
+  c.that((!overlap(rows_of(written), rows_of(others)) && ...), what);
 }
 
 /// What the heads of one operand are called in errors.
@@ -62,23 +71,27 @@ void check_attention(argument_check& c, const Args& a) {
   const auto heads = a.output.extent(1), dim = a.output.extent(2);
   c.direction(g.forward, "graph: incomplete, or not where the context works");
   check_heads(c, a.output, g.rows(), heads, dim, QUIPU_HEADS_NAMES("output", "rows"));
+  c.that(dim > 0, "output: heads without features");
   if (a.logsumexp.data_handle() != nullptr) {
     check_scalars(c, a.logsumexp, g.rows(), heads, "logsumexp: [rows, heads] wanted");
-    c.that(!range_of(a.logsumexp).meets(range_of(a.output)), "logsumexp: overlaps the output");
+    check_apart(c, "logsumexp: overlaps the output", a.logsumexp, a.output);
   }
   if (a.alpha.data_handle() != nullptr) {
     check_scalars(c, a.alpha, g.edges(), heads, "alpha: [edges, heads] wanted");
-    c.that(!range_of(a.alpha).meets(range_of(a.output)), "alpha: overlaps the output");
-    c.that(!range_of(a.alpha).meets(range_of(a.logsumexp)), "alpha: overlaps logsumexp");
+    check_apart(c, "alpha: overlaps the output or logsumexp", a.alpha, a.output, a.logsumexp);
+    if (g.rows() > 0) {
+      c.pointer(g.forward.csr.offsets, g.rows() + 1,
+                "graph: incomplete, or not where the context works");
+    }
   }
 }
 
 /// Results may share no element with what they are made of.
-template <class Args>
-void check_apart(argument_check& c, const Args& a, const byte_range& read, const char* what) {
-  c.that(!read.meets(range_of(a.output)) && !read.meets(range_of(a.logsumexp)) &&
-             !read.meets(range_of(a.alpha)),
-         what);
+template <class Args, class... Read>
+void check_results_apart(argument_check& c, const Args& a, const Read&... read) {
+  check_apart(c, "output: overlaps an operand", a.output, read...);
+  check_apart(c, "logsumexp: overlaps an operand", a.logsumexp, read...);
+  check_apart(c, "alpha: overlaps an operand", a.alpha, read...);
 }
 
 template <class A>
@@ -97,9 +110,7 @@ status check_arguments(const Context& ctx, const gatv2_forward_args<T, I, O>& a)
   c.matrix(a.attention, heads, dim, "attention: null, or not where the context works",
            "attention: heads differ from the output's", "attention: dim differs from the output's",
            "attention: row stride");
-  check_apart(c, a, range_of(a.target), "output: overlaps the target");
-  check_apart(c, a, range_of(a.source), "output: overlaps the source");
-  check_apart(c, a, range_of(a.attention), "output: overlaps the attention vector");
+  check_results_apart(c, a, a.target, a.source, a.attention);
   check_slope(c, a.slope);
   return c.outcome();
 }
@@ -115,11 +126,8 @@ status check_arguments(const Context& ctx, const transformer_forward_args<T, I, 
   check_heads(c, a.value, g.columns(), heads, dim, QUIPU_HEADS_NAMES("value", "columns"));
   if (a.bias.data_handle() != nullptr) {
     check_scalars(c, a.bias, g.edges(), heads, "bias: [edges, heads] wanted");
-    check_apart(c, a, range_of(a.bias), "output: overlaps the bias");
   }
-  check_apart(c, a, range_of(a.query), "output: overlaps the query");
-  check_apart(c, a, range_of(a.key), "output: overlaps the key");
-  check_apart(c, a, range_of(a.value), "output: overlaps the value");
+  check_results_apart(c, a, a.query, a.key, a.value, a.bias);
   c.that(a.scale == a.scale, "scale: NaN");
   return c.outcome();
 }
@@ -133,9 +141,7 @@ status check_arguments(const Context& ctx, const gat_forward_args<T, I, O>& a) {
   check_heads(c, a.source, g.columns(), heads, dim, QUIPU_HEADS_NAMES("source", "columns"));
   check_scalars(c, a.target_score, g.rows(), heads, "target_score: [rows, heads] wanted");
   check_scalars(c, a.source_score, g.columns(), heads, "source_score: [columns, heads] wanted");
-  check_apart(c, a, range_of(a.source), "output: overlaps the source");
-  check_apart(c, a, range_of(a.target_score), "output: overlaps the target's scores");
-  check_apart(c, a, range_of(a.source_score), "output: overlaps the source's scores");
+  check_results_apart(c, a, a.source, a.target_score, a.source_score);
   check_slope(c, a.slope);
   return c.outcome();
 }
@@ -167,25 +173,23 @@ status check_arguments(const Context& ctx, const transformer_backward_args<T, I,
   check_scalars(c, a.logsumexp, g.rows(), heads, "logsumexp: [rows, heads] of forward wanted");
   if (a.bias.data_handle() != nullptr) {
     check_scalars(c, a.bias, g.edges(), heads, "bias: [edges, heads] wanted");
-    c.that(g.edge_map != nullptr || g.edges() == 0, "graph: a bias needs its edge map");
+    c.pointer(g.edge_map, g.edges(), "graph: a bias needs its edge map");
   }
   if (a.grad_bias.data_handle() != nullptr) {
     check_scalars(c, a.grad_bias, g.edges(), heads, "grad_bias: [edges, heads] wanted");
   }
   c.that(a.scale == a.scale, "scale: NaN");
-  const byte_range read[] = {range_of(a.query),    range_of(a.key),         range_of(a.value),
-                             range_of(a.output),   range_of(a.grad_output), range_of(a.bias),
-                             range_of(a.logsumexp)};
-  const byte_range written[] = {range_of(a.grad_query), range_of(a.grad_key),
-                                range_of(a.grad_value), range_of(a.grad_bias)};
-  const char* names[] = {"grad_query: overlaps an operand or another gradient",
-                         "grad_key: overlaps an operand or another gradient",
-                         "grad_value: overlaps an operand or another gradient",
-                         "grad_bias: overlaps an operand or another gradient"};
-  for (int w = 0; w < 4; ++w) {
-    for (const auto& r : read) c.that(!written[w].meets(r), names[w]);
-    for (int other = 0; other < w; ++other) c.that(!written[w].meets(written[other]), names[w]);
-  }
+  c.that(dim > 0, "grad_output: heads without features");
+  const auto apart = [&](const char* what, const auto& written, const auto&... others) {
+    check_apart(c, what, written, a.query, a.key, a.value, a.output, a.grad_output, a.bias,
+                a.logsumexp, others...);
+  };
+  apart("grad_query: overlaps an operand", a.grad_query);
+  apart("grad_key: overlaps an operand or another gradient", a.grad_key, a.grad_query);
+  apart("grad_value: overlaps an operand or another gradient", a.grad_value, a.grad_query,
+        a.grad_key);
+  apart("grad_bias: overlaps an operand or another gradient", a.grad_bias, a.grad_query, a.grad_key,
+        a.grad_value);
   return c.outcome();
 }
 
