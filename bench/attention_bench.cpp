@@ -28,12 +28,7 @@ constexpr std::int64_t widest = 256;
 /// [-1, 1), in fp32 and in fp16.
 struct stage {
   explicit stage(const std::string& graph_name) : name(graph_name) {
-    static cudaStream_t stream = [] {
-      cudaStream_t made = nullptr;
-      (void)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
-      return made;
-    }();
-    ctx = check(make_context(stream));
+    ctx = check(make_context(bench::own_stream()));
     made = check(make_synthetic(ctx, check(parse_synthetic(graph_name))));
     const auto g = made.view();
     const auto count = std::max(g.rows(), g.columns()) * widest;
@@ -66,20 +61,11 @@ struct stage {
   buffer<char> scratch;
 };
 
-stage& on_stage(const std::string& graph_name) {
-  static std::unique_ptr<stage> current;
-  if (current == nullptr || current->name != graph_name) {
-    current.reset();
-    current = std::make_unique<stage>(graph_name);
-  }
-  return *current;
-}
+stage& on_stage(const std::string& graph_name) { return bench::on_stage<stage>(graph_name); }
 
 template <class Work>
 void measure(benchmark::State& state, const stage& s, Work work) {
-  bench::device_timer timer(s.ctx);
-  for (int k = 0; k < 2; ++k) (void)timer.once(work);
-  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3);
+  bench::device_timer(s.ctx).measure(state, work);
 }
 
 enum class kind { gat, gatv2, transformer };

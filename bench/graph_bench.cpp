@@ -15,14 +15,7 @@ using namespace quipu;
 using bench::add;
 using I = std::int32_t;
 
-context on_own_stream() {
-  static cudaStream_t stream = [] {
-    cudaStream_t made = nullptr;
-    (void)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
-    return made;
-  }();
-  return check(make_context(stream));
-}
+context on_own_stream() { return check(make_context(bench::own_stream())); }
 
 /// A graph's edges by sender: neither sorted by receiver nor random, as edge lists often are.
 struct edge_list {

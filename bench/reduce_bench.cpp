@@ -26,7 +26,7 @@ struct stage {
 
   explicit stage(const std::string& graph_name)
       : name(graph_name), request(check(parse_synthetic(graph_name))) {
-    ctx = check(make_context(stream()));
+    ctx = check(make_context(bench::own_stream()));
     graph = check(make_synthetic(ctx, request));
     const auto g = graph.view();
     std::vector<float> values(static_cast<std::size_t>(std::max(g.rows(), g.columns()) * widest));
@@ -45,14 +45,6 @@ struct stage {
         ctx, static_cast<std::int64_t>(argument_bytes(g, widest / 2))));
   }
 
-  static cudaStream_t stream() {
-    static cudaStream_t s = [] {
-      cudaStream_t made = nullptr;
-      (void)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
-      return made;
-    }();
-    return s;
-  }
   workspace space(std::size_t bytes) {
     if (scratch.size() < static_cast<std::int64_t>(bytes)) {
       scratch = check(make_device_buffer<char>(ctx, static_cast<std::int64_t>(bytes)));
@@ -70,14 +62,7 @@ struct stage {
   buffer<char> scratch;
 };
 
-stage& on_stage(const std::string& graph_name) {
-  static std::unique_ptr<stage> current;
-  if (current == nullptr || current->name != graph_name) {
-    current.reset();
-    current = std::make_unique<stage>(graph_name);
-  }
-  return *current;
-}
+stage& on_stage(const std::string& graph_name) { return bench::on_stage<stage>(graph_name); }
 
 enum class cache { warm, cold };
 

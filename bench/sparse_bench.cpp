@@ -26,12 +26,7 @@ constexpr std::int64_t widest = 512;
 /// One graph at a time lives on the device, with matrices wide enough for every case.
 struct stage {
   explicit stage(const std::string& graph_name) : name(graph_name) {
-    static cudaStream_t stream = [] {
-      cudaStream_t made = nullptr;
-      (void)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
-      return made;
-    }();
-    ctx = check(make_context(stream)).with(determinism::any);
+    ctx = check(make_context(bench::own_stream())).with(determinism::any);
     made = check(make_synthetic(ctx, check(parse_synthetic(graph_name))));
     const auto g = made.view();
     nodes = std::max(g.rows(), g.columns());
@@ -52,20 +47,11 @@ struct stage {
   node_scales scales[2];
 };
 
-stage& on_stage(const std::string& graph_name) {
-  static std::unique_ptr<stage> current;
-  if (current == nullptr || current->name != graph_name) {
-    current.reset();
-    current = std::make_unique<stage>(graph_name);
-  }
-  return *current;
-}
+stage& on_stage(const std::string& graph_name) { return bench::on_stage<stage>(graph_name); }
 
 template <class Work>
 void measure(benchmark::State& state, const stage& s, Work work) {
-  bench::device_timer timer(s.ctx);
-  for (int k = 0; k < 2; ++k) (void)timer.once(work);
-  for (auto _ : state) state.SetIterationTime(timer.once(work) * 1e-3);
+  bench::device_timer(s.ctx).measure(state, work);
 }
 
 template <class T>

@@ -5,12 +5,35 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "quipu/core/buffer.hpp"
 #include "yardstick.hpp"
 
 namespace bench {
+
+/// A stream that does not wait for the default one, for the whole program.
+inline cudaStream_t own_stream() {
+  static cudaStream_t stream = [] {
+    cudaStream_t made = nullptr;
+    (void)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+    return made;
+  }();
+  return stream;
+}
+
+/// The stage of a graph. One graph at a time lives on the device.
+template <class Stage>
+Stage& on_stage(const std::string& graph_name) {
+  static std::unique_ptr<Stage> current;
+  if (current == nullptr || current->name != graph_name) {
+    current.reset();
+    current = std::make_unique<Stage>(graph_name);
+  }
+  return *current;
+}
 
 /// A captured piece of work, to be replayed: what a launch-bound engine pays for.
 class captured_work {
@@ -75,6 +98,13 @@ class device_timer {
     for (double& m : ms) m = once(work);
     std::nth_element(ms.begin(), ms.begin() + repeats / 2, ms.end());
     return ms[static_cast<std::size_t>(repeats / 2)];
+  }
+
+  /// Times every iteration of a benchmark, after two runs that are not counted.
+  template <class State>
+  void measure(State& state, const std::function<void()>& work) {
+    for (int k = 0; k < 2; ++k) (void)once(work);
+    for (auto _ : state) state.SetIterationTime(once(work) * 1e-3);
   }
 
   void clear_cache() {

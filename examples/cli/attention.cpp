@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
 
@@ -118,14 +119,22 @@ class attention_job {
     dim_ = options_.dim.value_or(64);
     const bool gat = options_.kind == attention_kind::gat;
     for (const auto* path : {&options_.receivers, &options_.senders, &options_.values}) {
-      if (path->empty() || (gat && path != &options_.values)) continue;
+      if (path->empty()) continue;
       const auto shape = require(*path, read_npy(*path)).shape;
+      if (gat && path != &options_.values) {  // scores: [nodes, heads]
+        if (shape.size() == 2) heads_ = options_.heads.value_or(shape[1]);
+        continue;
+      }
       if (shape.size() != 2 && shape.size() != 3) {
         throw bad_input(*path + ": is neither [nodes, heads, dim] nor [nodes, dim]");
       }
       heads_ = options_.heads.value_or(shape.size() == 3 ? shape[1] : 1);
       dim_ = options_.dim.value_or(shape.back());
       break;
+    }
+    if (dim_ < 1) throw bad_input("a head has no features");
+    if (heads_ < 1 || dim_ > std::numeric_limits<std::int32_t>::max() / heads_) {
+      throw bad_input(fmt::format("--heads, --dim: {} times {} is above 2147483647", heads_, dim_));
     }
     check_width<T>(std::max(graph_.rows(), graph_.columns()), heads_ * dim_);
   }
