@@ -67,10 +67,9 @@ foreach(operation IN ITEMS aggregate aggregate_backward aggregate_several aggreg
 endforeach()
 instantiate(src/sparse/spmm.cu.in spmm)
 instantiate(src/sparse/sddmm.cu.in sddmm)
-foreach(operation IN ITEMS gat_forward gatv2_forward transformer_forward)
+foreach(operation IN ITEMS gat_forward gatv2_forward transformer_forward transformer_backward)
   instantiate(src/attention/attention.cu.in ${operation})
 endforeach()
-instantiate(src/attention/attention_backward.cu.in transformer_backward)
 
 add_library(
   quipu

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "load_graph.hpp"
 #include "matrix.hpp"
@@ -120,7 +121,7 @@ class attention_job {
     const bool gat = options_.kind == attention_kind::gat;
     for (const auto* path : {&options_.receivers, &options_.senders, &options_.values}) {
       if (path->empty()) continue;
-      const auto shape = require(*path, read_npy(*path)).shape;
+      const auto shape = look_into(*path).shape;
       if (gat && path != &options_.values) {  // scores: [nodes, heads]
         if (shape.size() == 2) heads_ = options_.heads.value_or(shape[1]);
         continue;
@@ -139,12 +140,23 @@ class attention_job {
     check_width<T>(std::max(graph_.rows(), graph_.columns()), heads_ * dim_);
   }
 
+  /// A file whose shape is asked for before it is an operand is read once.
+  const npy_array& look_into(const std::string& path) {
+    looked_into_ = {path, require(path, read_npy(path))};
+    return looked_into_.second;
+  }
+  npy_array take(const std::string& path) {
+    if (path != looked_into_.first) return require(path, read_npy(path));
+    looked_into_.first.clear();
+    return std::move(looked_into_.second);
+  }
+
   /// [rows, heads, dim], or [rows, dim] of a single head.
   buffer<T> heads(const std::string& path, std::int64_t rows, std::uint64_t stream) {
     if (path.empty()) {
       return place(ctx_, draw_matrix<T>(rows, heads_ * dim_, options_.run.seed, stream).values);
     }
-    const auto array = require(path, read_npy(path));
+    const auto array = take(path);
     const bool whole =
         array.shape.size() == 3 && array.shape[1] == heads_ && array.shape[2] == dim_;
     const bool single = array.shape.size() == 2 && heads_ == 1 && array.shape[1] == dim_;
@@ -167,6 +179,7 @@ class attention_job {
   const Context& ctx_;
   graph_view<I, I> graph_;
   std::int64_t heads_ = 1, dim_ = 1;
+  std::pair<std::string, npy_array> looked_into_;
 };
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <limits>
 #include <vector>
 
+#include "attention/host_heads.hpp"
 #include "core/host_types.hpp"
+#include "engine/host_dot.hpp"
 #include "quipu/attention/detail/check_arguments.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
@@ -11,19 +13,10 @@
 
 namespace quipu {
 
+using detail::dot;
+using detail::head_of;
+
 namespace {
-
-template <class T>
-auto* head_of(const heads_view<T>& m, std::int64_t row, std::int64_t head) {
-  return m.data_handle() + row * m.stride(0) + head * m.stride(1);
-}
-
-template <class T>
-accumulator<std::remove_const_t<T>> dot(const T* a, const T* b, std::int64_t dim) {
-  accumulator<std::remove_const_t<T>> sum = 0;
-  for (std::int64_t f = 0; f < dim; ++f) sum += widen(a[f]) * widen(b[f]);
-  return sum;
-}
 
 template <class T, class A>
 void add_scaled(std::vector<A>& sum, A factor, const T* row) {

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <vector>
 
+#include "attention/host_heads.hpp"
 #include "core/host_types.hpp"
+#include "engine/host_dot.hpp"
 #include "quipu/attention/detail/check_arguments.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
@@ -11,12 +13,10 @@
 
 namespace quipu {
 
-namespace {
+using detail::dot;
+using detail::head_of;
 
-template <class T>
-const T* head_of(const heads_view<const T>& m, std::int64_t row, std::int64_t head) {
-  return m.data_handle() + row * m.stride(0) + head * m.stride(1);
-}
+namespace {
 
 template <class A>
 A leaky(A x, A slope) {
@@ -116,11 +116,10 @@ status transformer_forward(const host_context& ctx, const transformer_forward_ar
     const T* query = head_of(a.query, i, h);
     return [&a, indices, dim, h, query](std::int64_t k) {
       const T* key = head_of(a.key, indices[k], h);
-      A dot = 0;
-      for (std::int64_t f = 0; f < dim; ++f) dot += widen(query[f]) * widen(key[f]);
-      dot *= a.scale;
-      return a.bias.data_handle() == nullptr ? dot
-                                             : dot + a.bias.data_handle()[k * a.bias.stride(0) + h];
+      const A logit = a.scale * dot(query, key, dim);
+      return a.bias.data_handle() == nullptr
+                 ? logit
+                 : logit + a.bias.data_handle()[k * a.bias.stride(0) + h];
     };
   });
 }

@@ -2,32 +2,12 @@
 #include <algorithm>
 
 #include "core/host_types.hpp"
+#include "engine/host_dot.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/host_engine.hpp"
-#include "quipu/math/convert.hpp"
 #include "quipu/sparse/detail/check_arguments.hpp"
 
 namespace quipu {
-
-namespace {
-
-/// In lanes that the compiler can keep in a vector register; their sums meet in a fixed order.
-template <class T>
-accumulator<T> dot(const T* a, const T* b, std::int64_t features) {
-  constexpr std::int64_t lanes = 16;
-  accumulator<T> part[lanes] = {};
-  std::int64_t f = 0;
-  for (; f + lanes <= features; f += lanes) {
-    for (std::int64_t l = 0; l < lanes; ++l) part[l] += widen(a[f + l]) * widen(b[f + l]);
-  }
-  for (std::int64_t l = 0; f < features; ++f, ++l) part[l] += widen(a[f]) * widen(b[f]);
-  for (std::int64_t half = lanes / 2; half > 0; half /= 2) {
-    for (std::int64_t l = 0; l < half; ++l) part[l] += part[l + half];
-  }
-  return part[0];
-}
-
-}  // namespace
 
 template <class T, class I, class O>
 status sddmm(const host_context& ctx, const sddmm_args<T, I, O>& a) {
@@ -48,7 +28,7 @@ status sddmm(const host_context& ctx, const sddmm_args<T, I, O>& a) {
         const std::int64_t j = csr.indices[k];
         const A f = a.scales.column == nullptr ? row : row * static_cast<A>(a.scales.column[j]);
         a.output.data_handle()[k] =
-            f * dot(left, a.right.data_handle() + j * a.right.stride(0), a.left.extent(1));
+            f * detail::dot(left, a.right.data_handle() + j * a.right.stride(0), a.left.extent(1));
       }
     }
   });

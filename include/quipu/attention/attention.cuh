@@ -26,11 +26,11 @@ bool on_vector_border(const heads_view<T>& m) {
 
 template <class Args, class T = typename decltype(Args::output)::element_type>
 softmax_outputs<T> outputs_of(const context& ctx, const Args& a) {
-  const auto bytes = (a.graph.rows() + a.graph.columns()) * a.output.extent(1) *
-                     a.output.extent(2) * static_cast<std::int64_t>(sizeof(T));
-  return {a.output.data_handle(), a.output.stride(0),
-          a.output.stride(1),     a.logsumexp.data_handle(),
-          a.logsumexp.stride(0),  bytes <= ctx.l2_bytes ? store_hint::keep : store_hint::stream};
+  const auto nodes = a.graph.rows() + a.graph.columns();
+  return {
+      a.output.data_handle(), a.output.stride(0),
+      a.output.stride(1),     a.logsumexp.data_handle(),
+      a.logsumexp.stride(0),  hint_for<T>(ctx, nodes * a.output.extent(1) * a.output.extent(2))};
 }
 
 /// One traversal by heads, and another kernel for alpha if it is wanted.

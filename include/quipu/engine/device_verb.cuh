@@ -30,6 +30,14 @@ auto with_policy(int index, Use&& use) {
   return use.template operator()<Tuning::table[Index]>();
 }
 
+/// How to store a verb's output: kept in the cache if inputs and outputs, `elements` of T in all,
+/// fit it.
+template <class T>
+store_hint hint_for(const context& ctx, std::int64_t elements) {
+  const auto bytes = elements * static_cast<std::int64_t>(sizeof(T));
+  return bytes <= ctx.l2_bytes ? store_hint::keep : store_hint::stream;
+}
+
 /// Runs one program over one direction; with a counting arena it only lays scratch out.
 template <class T>
 struct device_run {
@@ -43,9 +51,7 @@ struct device_run {
   status operator()(Program program, const Rows& rows, const direction_view<I, O>& d) const {
     constexpr int width = 16 / static_cast<int>(sizeof(T));
     if constexpr (requires { program.hint; }) {
-      const auto bytes =
-          (d.csr.rows + d.csr.columns) * features * static_cast<std::int64_t>(sizeof(T));
-      program.hint = bytes <= ctx.l2_bytes ? store_hint::keep : store_hint::stream;
+      program.hint = hint_for<T>(ctx, (d.csr.rows + d.csr.columns) * features);
     }
     return aligned && features % width == 0 ? run<width>(program, rows, d)
                                             : run<1>(program, rows, d);
