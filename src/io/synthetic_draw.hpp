@@ -4,29 +4,17 @@
 #include <cstdint>
 
 #include "quipu/core/config.hpp"
+#include "quipu/math/random.hpp"
 
 namespace quipu::io_detail {
 
-/// Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection, so distinct keys keep distinct
-/// ranks and a selection by rank has no ties.
-QUIPU_HD inline std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
-/// Number `counter` of a stream: splitmix64 with random access.
-QUIPU_HD inline std::uint64_t hash(std::uint64_t stream, std::uint64_t counter) {
-  return mix(stream + (counter + 1) * 0x9e3779b97f4a7c15ull);
-}
-
-/// Maps a hash to [0, limit) without a division.
-QUIPU_HD inline std::uint64_t below(std::uint64_t hash_value, std::uint64_t limit) {
+/// Maps 64 random bits to [0, limit) without a division.
+QUIPU_HD inline std::uint64_t below(std::uint64_t bits, std::uint64_t limit) {
 #ifdef __CUDA_ARCH__
-  return __umul64hi(hash_value, limit);
+  return __umul64hi(bits, limit);
 #else
   __extension__ using wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<wide>(hash_value) * limit) >> 64);
+  return static_cast<std::uint64_t>((static_cast<wide>(bits) * limit) >> 64);
 #endif
 }
 
@@ -77,8 +65,8 @@ struct edge_draw {
   }
 
   QUIPU_HD std::uint64_t other_end(std::uint64_t first, std::uint64_t counter) const {
-    const std::uint64_t h = hash(second_stream, counter);
-    if ((hash(local_stream, counter) >> 32) >= locality) {
+    const std::uint64_t h = random_bits(second_stream, counter);
+    if ((random_bits(local_stream, counter) >> 32) >= locality) {
       return symmetric ? node_at(below(h, total)) : below(h, nodes);
     }
     const std::uint64_t begin = first / community * community;
@@ -94,7 +82,7 @@ struct edge_draw {
     if (counter < planted) {
       from = (hub + (counter + 1) * hub_stride) % nodes;
     } else {
-      to = node_at(below(hash(first_stream, counter), total));
+      to = node_at(below(random_bits(first_stream, counter), total));
       from = other_end(to, counter);
     }
     if (to == from) return nothing();
@@ -103,10 +91,10 @@ struct edge_draw {
   }
 
   /// Surplus edges are dropped by rank, the highest first; edges of the planted row come before
-  /// all.
+  /// all. Distinct keys have distinct ranks, so no selection has ties.
   QUIPU_HD std::uint64_t rank(std::uint64_t key) const {
     const bool of_hub = planted > 0 && (row(key) == hub || (symmetric && column(key) == hub));
-    return of_hub ? 0 : mix(key ^ rank_stream);
+    return of_hub ? 0 : mix_bits(key ^ rank_stream);
   }
 
   /// True when edge `position` of the sorted keys is one too many for its row.

@@ -41,7 +41,7 @@ status check_shape(const synthetic_shape& s) {
 std::vector<double> pareto_weights(const synthetic_shape& s, std::uint64_t stream) {
   std::vector<double> w(static_cast<std::size_t>(s.nodes));
   for (std::size_t i = 0; i < w.size(); ++i) {
-    const double u = static_cast<double>((hash(stream, i) >> 11) + 1) * 0x1p-53;
+    const double u = static_cast<double>((random_bits(stream, i) >> 11) + 1) * 0x1p-53;
     w[i] = std::pow(std::max(u, 1e-9), -1 / s.tail);
   }
   const double mean = std::accumulate(w.begin(), w.end(), 0.0) / static_cast<double>(w.size());
@@ -83,8 +83,8 @@ void fill_guide(synthetic_plan& plan) {
 
 void plant_hub(const synthetic_shape& s, std::uint64_t stream, edge_draw& draw) {
   draw.planted = static_cast<std::uint64_t>(s.max_degree);
-  draw.hub = below(hash(stream, 0), draw.nodes);
-  draw.hub_stride = 1 + below(hash(stream, 1), draw.nodes - 1);
+  draw.hub = below(random_bits(stream, 0), draw.nodes);
+  draw.hub_stride = 1 + below(random_bits(stream, 1), draw.nodes - 1);
   while (std::gcd(draw.hub_stride, draw.nodes) != 1) ++draw.hub_stride;
 }
 
@@ -106,7 +106,7 @@ result<synthetic_plan> make_plan(const synthetic_request& request) {
   draw.locality = static_cast<std::uint64_t>(std::llround(s.locality * 0x1p32));
   draw.symmetric = s.symmetry == edge_symmetry::symmetric;
   const auto stream = [&](std::uint64_t purpose) {
-    return hash(mix(request.options.seed), purpose);
+    return random_bits(mix_bits(request.options.seed), purpose);
   };
   draw.first_stream = stream(0);
   draw.second_stream = stream(1);
