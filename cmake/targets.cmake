@@ -67,7 +67,8 @@ foreach(operation IN ITEMS aggregate aggregate_backward aggregate_several aggreg
 endforeach()
 instantiate(src/sparse/spmm.cu.in spmm)
 instantiate(src/sparse/sddmm.cu.in sddmm)
-foreach(operation IN ITEMS gat_forward gatv2_forward transformer_forward transformer_backward)
+foreach(operation IN ITEMS gat_forward gatv2_forward transformer_forward gat_backward gatv2_backward
+                           transformer_backward)
   instantiate(src/attention/attention.cu.in ${operation})
 endforeach()
 

@@ -15,20 +15,18 @@ namespace quipu {
 
 using detail::dot;
 using detail::head_of;
+using detail::number_at;
 
 namespace {
 
-template <class A>
-A leaky(A x, A slope) {
-  return x > A{0} ? x : slope * x;
-}
-
 /// Attention of one row and head, in two passes over its edges: logits, then weights.
-/// `logit(k)` of the edge at position k; `values` holds the senders' rows.
+/// `logit(k)` of the edge at position k; `values` holds the senders' rows. Leaves the weights as
+/// they were applied, dropout included.
 template <class T, class I, class A, class Logit>
 void attend(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t head,
-            const heads_view<const T>& values, const Logit& logit, std::vector<A>& weights,
-            std::vector<A>& sum, A& logsumexp) {
+            const heads_view<const T>& values, const Logit& logit,
+            const detail::dropout_mask<A>& dropout, std::vector<A>& weights, std::vector<A>& sum,
+            A& logsumexp) {
   const auto degree = static_cast<std::size_t>(end - begin);
   const A minus_infinity = -std::numeric_limits<A>::infinity();
   weights.resize(std::max(weights.size(), degree));
@@ -41,9 +39,11 @@ void attend(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t
   A total = 0;
   std::fill(sum.begin(), sum.end(), A{0});
   for (std::size_t k = 0; k < degree; ++k) {
-    const A w = weights[k] = std::exp(weights[k] - base);
-    total += w;
-    const T* row = head_of(values, indices[begin + static_cast<std::int64_t>(k)], head);
+    const auto edge = begin + static_cast<std::int64_t>(k);
+    const A whole = std::exp(weights[k] - base);
+    total += whole;
+    const A w = weights[k] = whole * dropout(edge, head);
+    const T* row = head_of(values, indices[edge], head);
     for (std::size_t f = 0; f < sum.size(); ++f) sum[f] += w * widen(row[f]);
   }
   const A inverse = total == A{0} ? A{0} : A{1} / total;
@@ -59,6 +59,7 @@ status attend_all(const host_context& ctx, const Args& a, const heads_view<const
   using A = accumulator<T>;
   const auto& csr = a.graph.forward.csr;
   const auto heads = a.output.extent(1), dim = a.output.extent(2);
+  const detail::dropout_mask<A> dropout(a.dropout, heads);
   constexpr std::int64_t grain = 64;
   return detail::parallel_pieces(ctx, csr.rows, grain, [&](std::int64_t first, std::int64_t last) {
     std::vector<A> weights, sum(static_cast<std::size_t>(dim));
@@ -66,16 +67,16 @@ status attend_all(const host_context& ctx, const Args& a, const heads_view<const
       const std::int64_t begin = csr.offsets[i], end = csr.offsets[i + 1];
       for (std::int64_t h = 0; h < heads; ++h) {
         A logsumexp;
-        attend<T>(csr.indices, begin, end, h, values, logit_of(i, h), weights, sum, logsumexp);
-        T* to = a.output.data_handle() + i * a.output.stride(0) + h * a.output.stride(1);
+        attend<T>(csr.indices, begin, end, h, values, logit_of(i, h), dropout, weights, sum,
+                  logsumexp);
+        T* to = head_of(a.output, i, h);
         for (std::int64_t f = 0; f < dim; ++f) to[f] = narrow<T>(sum[static_cast<std::size_t>(f)]);
         if (a.logsumexp.data_handle() != nullptr) {
-          a.logsumexp.data_handle()[i * a.logsumexp.stride(0) + h] = logsumexp;
+          number_at(a.logsumexp, i, h) = logsumexp;
         }
         if (a.alpha.data_handle() == nullptr) continue;
         for (auto k = begin; k < end; ++k) {
-          a.alpha.data_handle()[k * a.alpha.stride(0) + h] =
-              weights[static_cast<std::size_t>(k - begin)];
+          number_at(a.alpha, k, h) = weights[static_cast<std::size_t>(k - begin)];
         }
       }
     }
@@ -88,19 +89,13 @@ template <class T, class I, class O>
 status gatv2_forward(const host_context& ctx, const gatv2_forward_args<T, I, O>& a) {
   const detail::trace_range range("gatv2_forward");
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
-  using A = accumulator<T>;
   const auto dim = a.output.extent(2);
   const I* indices = a.graph.forward.csr.indices;
   return attend_all<T>(ctx, a, a.source, [&](std::int64_t i, std::int64_t h) {
     const T* target = head_of(a.target, i, h);
     const T* attention = a.attention.data_handle() + h * a.attention.stride(0);
     return [&a, indices, dim, h, target, attention](std::int64_t k) {
-      const T* source = head_of(a.source, indices[k], h);
-      A dot = 0;
-      for (std::int64_t f = 0; f < dim; ++f) {
-        dot += widen(attention[f]) * leaky(widen(target[f]) + widen(source[f]), a.slope);
-      }
-      return dot;
+      return detail::leaky_dot(attention, target, head_of(a.source, indices[k], h), dim, a.slope);
     };
   });
 }
@@ -117,9 +112,7 @@ status transformer_forward(const host_context& ctx, const transformer_forward_ar
     return [&a, indices, dim, h, query](std::int64_t k) {
       const T* key = head_of(a.key, indices[k], h);
       const A logit = a.scale * dot(query, key, dim);
-      return a.bias.data_handle() == nullptr
-                 ? logit
-                 : logit + a.bias.data_handle()[k * a.bias.stride(0) + h];
+      return a.bias.data_handle() == nullptr ? logit : logit + number_at(a.bias, k, h);
     };
   });
 }
@@ -130,10 +123,9 @@ status gat_forward(const host_context& ctx, const gat_forward_args<T, I, O>& a) 
   if (auto s = detail::check_arguments(ctx, a); !s.ok()) return s;
   const I* indices = a.graph.forward.csr.indices;
   return attend_all<T>(ctx, a, a.source, [&](std::int64_t i, std::int64_t h) {
-    const auto target = widen(a.target_score.data_handle()[i * a.target_score.stride(0) + h]);
+    const auto target = widen(number_at(a.target_score, i, h));
     return [&a, indices, h, target](std::int64_t k) {
-      const T* score = a.source_score.data_handle() + indices[k] * a.source_score.stride(0) + h;
-      return leaky(target + widen(*score), a.slope);
+      return detail::leaky(target + widen(number_at(a.source_score, indices[k], h)), a.slope);
     };
   });
 }

@@ -13,6 +13,7 @@ struct attention_setting {
   bool bias = false;
   double slope = 0.2;
   heads_layout l = {};
+  quipu::attention_dropout dropout = {};
 };
 
 template <class T, class I = std::int32_t, class O = std::int32_t>
@@ -38,7 +39,8 @@ attention_problem<T, I, O> make_problem(const oracle::graph& g, const attention_
           stored_matrix<A>(random_matrix(37, edges, s.heads)),
           s.slope,
           1.0 / std::sqrt(static_cast<double>(s.dim)),
-          s.l};
+          s.l,
+          s.dropout};
 }
 
 /// Bounds that follow from the arithmetic. A logit of n terms is off by 4 sqrt(n) eps of their
@@ -76,9 +78,10 @@ void require_attention(const attention_outcome<T>& got, const oracle::graph& g,
             in_weight + 4 * eps * std::fabs(want.logsumexp.at(i, h)));
       for (auto k = g.offsets[i]; k < g.offsets[i + 1] && with_alpha; ++k) {
         // Below the smallest normal number, weights may be 0.
-        judge(static_cast<double>(got.alpha.at(k, h)), want.alpha.at(k, h),
-              (2 * in_weight + 4 * eps * std::fabs(want.logsumexp.at(i, h))) * want.alpha.at(k, h) +
-                  1.2e-38);
+        judge(
+            static_cast<double>(got.alpha.at(k, h)), want.applied.at(k, h),
+            (2 * in_weight + 4 * eps * std::fabs(want.logsumexp.at(i, h))) * want.applied.at(k, h) +
+                1.2e-38);
       }
     }
   }
@@ -214,6 +217,31 @@ void check_attention_range(const Runner& runner) {
     p.wants_alpha = false;
     require_attention<float>(runner(p), g, oracle::attend(g, p.rounded()), 2, 8, false);
   }
+}
+
+/// Dropout: the mask that its definition gives, in every kind; and about as many edges as it says.
+template <class Runner>
+void check_dropout(const Runner& runner) {
+  const auto g = random_graph(48, 200, 180, 30, 700);
+  for (const auto kind : all_kinds) {
+    for (const double p : {0.1, 0.5, 0.95}) {
+      INFO("kind " << static_cast<int>(kind) << " probability " << p);
+      const quipu::attention_dropout dropout{p, 7, 1ull << 40};
+      check_attention<float, std::int32_t, std::int32_t>(runner, g,
+                                                         {kind, 3, 20, 1, false, 0.2, {}, dropout});
+      const auto got = runner(make_problem<float>(g, {kind, 4, 8, 0.1, false, 0.2, {}, dropout}));
+      double dropped = 0;
+      for (const float a : got.alpha.data) dropped += a == 0;
+      const auto draws = static_cast<double>(got.alpha.data.size());
+      REQUIRE(std::fabs(dropped - p * draws) <= 5 * std::sqrt(p * (1 - p) * draws));
+    }
+  }
+  const auto one = runner(
+      make_problem<float>(g, {oracle::attention::gat, 2, 8, 1, false, 0.2, {}, {0.5, 1, 0}}));
+  const auto other = runner(
+      make_problem<float>(g, {oracle::attention::gat, 2, 8, 1, false, 0.2, {}, {0.5, 2, 0}}));
+  REQUIRE(one.alpha.data != other.alpha.data);
+  REQUIRE(one.logsumexp.data == other.logsumexp.data);
 }
 
 }  // namespace test

@@ -54,23 +54,28 @@ TEST_CASE("attention gives the same bits every run", "[attention]") {
   }
 }
 
+TEST_CASE("attention drops the edges that the host drops", "[attention]") {
+  test::check_dropout(test::device_attention{});
+}
+
 TEST_CASE("gradients of attention agree with the oracle", "[attention]") {
   test::check_all_gradients<test::device_gradients, float, float16, bfloat16>({});
+}
+
+TEST_CASE("gradients of attention know where nothing passes", "[attention]") {
   test::check_gradients_of_nothing(test::device_gradients{});
+  test::check_gradients_at_zero(test::device_gradients{});
 }
 
 TEST_CASE("gradients of attention keep their bits, on any stream and in captures", "[attention]") {
   const auto g = test::random_graph(54, 300, 400, 9, 1500);
-  const test::attention_setting s{oracle::attention::transformer, 2, 32, 1, true};
-  const auto p = test::make_gradient_problem<float>(g, s);
-  const auto first = test::device_gradients{}(p);
-  for (const auto mode : test::run_modes) {
-    test::check_gradients<float, std::int32_t, std::int32_t>(test::device_gradients{mode}, g, s);
-    for (int k = 0; k < 7; ++k) {
-      const auto again = test::device_gradients{mode}(p);
-      REQUIRE(first.query.m.data == again.query.m.data);
-      REQUIRE(first.key.m.data == again.key.m.data);
-      REQUIRE(first.value.m.data == again.value.m.data);
+  for (const auto kind : test::all_kinds) {
+    const test::attention_setting s{kind, 2, 32, 1, kind == oracle::attention::transformer};
+    const auto p = test::make_gradient_problem<float>(g, s);
+    const auto first = test::device_gradients{}(p);
+    for (const auto mode : test::run_modes) {
+      test::check_gradients<float, std::int32_t, std::int32_t>(test::device_gradients{mode}, g, s);
+      for (int k = 0; k < 7; ++k) REQUIRE(first == test::device_gradients{mode}(p));
     }
   }
 }

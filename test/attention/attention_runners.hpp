@@ -61,23 +61,29 @@ struct attention_problem {
   stored_matrix<A> bias;
   double slope = 0.2, scale = 1;
   heads_layout l;
+  quipu::attention_dropout dropout = {};
   bool wants_alpha = true;
   quipu::graph_options options = small_slices();
 
   /// What the types hold, for the oracle.
   oracle::attention_inputs rounded() const {
-    return {kind,
-            receivers.heads,
-            receivers.dim,
-            receivers.rounded(),
-            senders.rounded(),
-            values.rounded(),
-            vector.rounded(),
-            receiver_scores.rounded(),
-            sender_scores.rounded(),
-            bias.rounded(),
-            static_cast<double>(static_cast<A>(slope)),
-            static_cast<double>(static_cast<A>(scale))};
+    return {
+        kind,
+        receivers.heads,
+        receivers.dim,
+        receivers.rounded(),
+        senders.rounded(),
+        values.rounded(),
+        vector.rounded(),
+        receiver_scores.rounded(),
+        sender_scores.rounded(),
+        bias.rounded(),
+        static_cast<double>(static_cast<A>(slope)),
+        static_cast<double>(static_cast<A>(scale)),
+        dropout.probability > 0
+            ? oracle::dropout_mask(static_cast<std::int64_t>(graph.indices.size()), receivers.heads,
+                                   dropout.probability, dropout.seed, dropout.offset)
+            : oracle::matrix(0, 0)};
   }
 };
 
@@ -87,15 +93,24 @@ struct attention_outcome {
   stored_matrix<quipu::accumulator<T>> logsumexp, alpha;
 };
 
-/// Where a runner put the operands.
+/// Where a runner put the operands, in the order of the problem's members.
+template <class T>
+struct operand_memory {
+  const T *receivers, *senders, *values, *vector, *receiver_scores, *sender_scores;
+  const quipu::accumulator<T>* bias;
+};
+/// And the results.
 template <class T>
 struct attention_memory {
-  using A = quipu::accumulator<T>;
-  const T *receivers, *senders, *values, *vector, *receiver_scores, *sender_scores;
-  const A* bias;
   T* output;
-  A *logsumexp, *alpha;
+  quipu::accumulator<T>*logsumexp, *alpha;
 };
+
+/// The view of a stored matrix whose elements lie at `data`.
+template <class T, class Element>
+quipu::matrix_view<Element> view_at(const stored_matrix<T>& m, Element* data) {
+  return quipu::make_matrix_view(data + m.shift, m.rows, m.width, m.stride);
+}
 
 template <class T, class I, class O>
 attention_outcome<T> empty_outcome(const attention_problem<T, I, O>& p) {
@@ -109,30 +124,42 @@ attention_outcome<T> empty_outcome(const attention_problem<T, I, O>& p) {
 /// Calls use(args) with the arguments of the problem's kind.
 template <class T, class I, class O, class Use>
 auto with_arguments(const attention_problem<T, I, O>& p, const quipu::graph_view<I, O>& g,
-                    const attention_outcome<T>& out, const attention_memory<T>& at, Use use) {
+                    const operand_memory<T>& in, const attention_outcome<T>& out,
+                    const attention_memory<T>& at, Use use) {
   using A = quipu::accumulator<T>;
-  const auto matrix = [](const auto& m, auto* data) {
-    return quipu::make_matrix_view(data + m.shift, m.rows, m.width, m.stride);
+  const auto run = [&](auto a) {
+    a.graph = g;
+    a.output = out.output.view(at.output);
+    a.logsumexp = view_at(out.logsumexp, at.logsumexp);
+    if (p.wants_alpha) a.alpha = view_at(out.alpha, at.alpha);
+    a.dropout = p.dropout;
+    if constexpr (requires { a.slope; }) a.slope = static_cast<A>(p.slope);
+    return use(a);
   };
-  const auto logsumexp = matrix(out.logsumexp, at.logsumexp);
-  const auto alpha = p.wants_alpha ? matrix(out.alpha, at.alpha) : quipu::matrix_view<A>{};
-  const auto output = out.output.view(at.output);
-  const auto slope = static_cast<A>(p.slope), scale = static_cast<A>(p.scale);
   switch (p.kind) {
-    case oracle::attention::gat:
-      return use(quipu::gat_forward_args<T, I, O>{g, matrix(p.receiver_scores, at.receiver_scores),
-                                                  matrix(p.sender_scores, at.sender_scores),
-                                                  p.senders.view(at.senders), output, slope,
-                                                  logsumexp, alpha});
-    case oracle::attention::gatv2:
-      return use(quipu::gatv2_forward_args<T, I, O>{
-          g, p.receivers.view(at.receivers), p.senders.view(at.senders),
-          matrix(p.vector, at.vector), output, slope, logsumexp, alpha});
-    default:
-      return use(quipu::transformer_forward_args<T, I, O>{
-          g, p.receivers.view(at.receivers), p.senders.view(at.senders), p.values.view(at.values),
-          output, scale, p.bias.rows > 0 ? matrix(p.bias, at.bias) : quipu::matrix_view<const A>{},
-          logsumexp, alpha});
+    case oracle::attention::gat: {
+      quipu::gat_forward_args<T, I, O> a;
+      a.target_score = view_at(p.receiver_scores, in.receiver_scores);
+      a.source_score = view_at(p.sender_scores, in.sender_scores);
+      a.source = p.senders.view(in.senders);
+      return run(a);
+    }
+    case oracle::attention::gatv2: {
+      quipu::gatv2_forward_args<T, I, O> a;
+      a.target = p.receivers.view(in.receivers);
+      a.source = p.senders.view(in.senders);
+      a.attention = view_at(p.vector, in.vector);
+      return run(a);
+    }
+    default: {
+      quipu::transformer_forward_args<T, I, O> a;
+      a.query = p.receivers.view(in.receivers);
+      a.key = p.senders.view(in.senders);
+      a.value = p.values.view(in.values);
+      a.scale = static_cast<A>(p.scale);
+      if (p.bias.rows > 0) a.bias = view_at(p.bias, in.bias);
+      return run(a);
+    }
   }
 }
 
@@ -148,6 +175,13 @@ inline auto forward(const auto& ctx, const auto& args, auto... workspace) {
   }
 }
 
+template <class T, class I, class O>
+operand_memory<T> operands_of(const attention_problem<T, I, O>& p) {
+  return {p.receivers.m.data.data(), p.senders.m.data.data(),       p.values.m.data.data(),
+          p.vector.data.data(),      p.receiver_scores.data.data(), p.sender_scores.data.data(),
+          p.bias.data.data()};
+}
+
 struct host_attention {
   std::int32_t threads = 1;
 
@@ -157,14 +191,70 @@ struct host_attention {
     const host_context ctx{threads};
     const auto g = check(make_graph<I, O>(ctx, p.graph.view(), p.options));
     auto out = empty_outcome(p);
-    const attention_memory<T> at{
-        p.receivers.m.data.data(), p.senders.m.data.data(),       p.values.m.data.data(),
-        p.vector.data.data(),      p.receiver_scores.data.data(), p.sender_scores.data.data(),
-        p.bias.data.data(),        out.output.m.data.data(),      out.logsumexp.data.data(),
-        out.alpha.data.data()};
-    check(with_arguments(p, g.view(), out, at, [&](const auto& a) { return forward(ctx, a); }));
+    const attention_memory<T> at{out.output.m.data.data(), out.logsumexp.data.data(),
+                                 out.alpha.data.data()};
+    check(with_arguments(p, g.view(), operands_of(p), out, at,
+                         [&](const auto& a) { return forward(ctx, a); }));
     return out;
   }
+};
+
+/// A problem's graph and operands on the device.
+template <class T, class I, class O>
+class device_problem {
+ public:
+  device_problem(const quipu::context& ctx, const attention_problem<T, I, O>& p)
+      : receivers_(there(ctx, p.receivers.m.data)),
+        senders_(there(ctx, p.senders.m.data)),
+        values_(there(ctx, p.values.m.data)),
+        vector_(there(ctx, p.vector.data)),
+        receiver_scores_(there(ctx, p.receiver_scores.data)),
+        sender_scores_(there(ctx, p.sender_scores.data)),
+        bias_(there(ctx, p.bias.data)),
+        offsets_(there(ctx, p.graph.offsets)),
+        indices_(there(ctx, p.graph.indices)) {
+    auto csr = p.graph.view();
+    csr.offsets = offsets_.data();
+    csr.indices = indices_.data();
+    csr.weights = nullptr;
+    graph_ = quipu::check(quipu::make_graph<I, O>(ctx, csr, p.options));
+  }
+  quipu::graph_view<I, O> graph() const { return graph_.view(); }
+  operand_memory<T> operands() const {
+    return {receivers_.data(),       senders_.data(),       values_.data(), vector_.data(),
+            receiver_scores_.data(), sender_scores_.data(), bias_.data()};
+  }
+
+ private:
+  template <class E>
+  static quipu::buffer<E> there(const quipu::context& ctx, const std::vector<E>& values) {
+    return quipu::check(quipu::to_device(ctx, values));
+  }
+
+  quipu::buffer<T> receivers_, senders_, values_, vector_, receiver_scores_, sender_scores_;
+  quipu::buffer<quipu::accumulator<T>> bias_;
+  quipu::buffer<O> offsets_;
+  quipu::buffer<I> indices_;
+  quipu::graph<I, O> graph_;
+};
+
+/// A result on the device that is spoilt before every run.
+template <class T>
+class device_result {
+ public:
+  device_result(const quipu::context& ctx, std::vector<T>& host)
+      : host_(host), there_(quipu::check(quipu::to_device(ctx, host))) {}
+  T* data() { return there_.data(); }
+  /// As the host had it: gaps too.
+  void spoil(const quipu::context& ctx) {
+    (void)cudaMemcpyAsync(there_.data(), host_.data(), there_.bytes(), cudaMemcpyDefault,
+                          ctx.stream);
+  }
+  void fetch(const quipu::context& ctx) { host_ = quipu::check(quipu::to_host(ctx, there_)); }
+
+ private:
+  std::vector<T>& host_;
+  quipu::buffer<T> there_;
 };
 
 struct device_attention {
@@ -174,45 +264,26 @@ struct device_attention {
   attention_outcome<T> operator()(const attention_problem<T, I, O>& p) const {
     using namespace quipu;
     const auto ctx = device_context();
-    const auto offsets = check(to_device(ctx, p.graph.offsets));
-    const auto indices = check(to_device(ctx, p.graph.indices));
-    auto csr = p.graph.view();
-    csr.offsets = offsets.data();
-    csr.indices = indices.data();
-    csr.weights = nullptr;
-    const auto g = check(make_graph<I, O>(ctx, csr, p.options));
+    const device_problem there(ctx, p);
     auto out = empty_outcome(p);
-    const auto receivers = check(to_device(ctx, p.receivers.m.data));
-    const auto senders = check(to_device(ctx, p.senders.m.data));
-    const auto values = check(to_device(ctx, p.values.m.data));
-    const auto vector = check(to_device(ctx, p.vector.data));
-    const auto receiver_scores = check(to_device(ctx, p.receiver_scores.data));
-    const auto sender_scores = check(to_device(ctx, p.sender_scores.data));
-    const auto bias = check(to_device(ctx, p.bias.data));
-    const auto clean = check(to_device(ctx, out.output.m.data));
-    auto output = check(to_device(ctx, out.output.m.data));
-    auto logsumexp = check(to_device(ctx, out.logsumexp.data));
-    auto alpha = check(to_device(ctx, out.alpha.data));
-    const attention_memory<T> at{receivers.data(), senders.data(),         values.data(),
-                                 vector.data(),    receiver_scores.data(), sender_scores.data(),
-                                 bias.data(),      output.data(),          logsumexp.data(),
-                                 alpha.data()};
-    with_arguments(p, g.view(), out, at, [&](const auto& a) {
+    device_result output(ctx, out.output.m.data), logsumexp(ctx, out.logsumexp.data);
+    device_result alpha(ctx, out.alpha.data);
+    const attention_memory<T> at{output.data(), logsumexp.data(), alpha.data()};
+    with_arguments(p, there.graph(), there.operands(), out, at, [&](const auto& a) {
       guarded_workspace scratch(ctx, workspace_bytes(ctx, a));
       run(
           ctx, mode,
           [&](const context& c) {
-            (void)cudaMemcpyAsync(output.data(), clean.data(), output.bytes(), cudaMemcpyDefault,
-                                  c.stream);
-            (void)cudaMemsetAsync(logsumexp.data(), 0x7f, logsumexp.bytes(), c.stream);
-            (void)cudaMemsetAsync(alpha.data(), 0x7f, alpha.bytes(), c.stream);
+            output.spoil(c);
+            logsumexp.spoil(c);
+            alpha.spoil(c);
           },
           [&](const context& c) { return forward(c, a, scratch.get()); });
       REQUIRE(scratch.intact());
     });
-    out.output.m.data = check(to_host(ctx, output));
-    out.logsumexp.data = check(to_host(ctx, logsumexp));
-    out.alpha.data = check(to_host(ctx, alpha));
+    output.fetch(ctx);
+    logsumexp.fetch(ctx);
+    alpha.fetch(ctx);
     return out;
   }
 };

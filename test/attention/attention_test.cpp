@@ -43,38 +43,72 @@ TEST_CASE("host attention gives the same bits on any number of threads", "[atten
   }
 }
 
+TEST_CASE("host attention drops what the mask says", "[attention]") {
+  test::check_dropout(test::host_attention{});
+}
+
 TEST_CASE("gradients of host attention agree with the oracle", "[attention]") {
   test::check_all_gradients<test::host_gradients, float, float16, bfloat16>({});
   test::check_gradients_of_nothing(test::host_gradients{});
+  test::check_gradients_at_zero(test::host_gradients{});
 }
 
-TEST_CASE("gradients of attention equal central differences", "[attention]") {
-  const auto g = test::random_graph(55, 9, 7, 3, 12);
-  auto p = test::make_gradient_problem<double>(g, {oracle::attention::transformer, 2, 3, 1, true});
+TEST_CASE("gradients of host attention keep their bits on any number of threads", "[attention]") {
+  const auto g = test::random_graph(58, 500, 400, 9, 700);
+  for (const auto kind : test::all_kinds) {
+    const auto p = test::make_gradient_problem<float>(g, {kind, 2, 24});
+    REQUIRE(test::host_gradients{1}(p) == test::host_gradients{3}(p));
+  }
+}
+
+namespace {
+
+/// Every number of an operand moved up and down: the loss must change as the gradient says.
+void compare_with_differences(const oracle::graph& g, const test::attention_setting& s) {
+  using inputs = oracle::attention_inputs;
+  const auto p = test::make_gradient_problem<double>(g, s);
   const auto got = test::host_gradients{}(p);
   const auto cotangent = p.grad_output.rounded();
-  const auto loss = [&](const oracle::attention_inputs& in) {
+  const auto loss = [&](const inputs& in) {
     const auto y = oracle::attend(g, in).output;
     double sum = 0;
     for (std::size_t k = 0; k < y.values.size(); ++k) sum += y.values[k] * cotangent.values[k];
     return sum;
   };
-  const auto inputs = p.forward.rounded();
-  const auto compare = [&](oracle::matrix oracle::attention_inputs::*operand,
-                           const oracle::matrix& gradient) {
+  const auto start = p.forward.rounded();
+  const auto compare = [&](oracle::matrix inputs::*operand, const oracle::matrix& gradient) {
     constexpr double step = 1e-5;
     for (std::size_t k = 0; k < gradient.values.size(); ++k) {
-      auto up = inputs, down = inputs;
+      auto up = start, down = start;
       (up.*operand).values[k] += step;
       (down.*operand).values[k] -= step;
       const double slope = (loss(up) - loss(down)) / (2 * step);
       REQUIRE(std::fabs(slope - gradient.values[k]) <= 1e-7 * (1 + std::fabs(slope)));
     }
   };
-  compare(&oracle::attention_inputs::receivers, got.query.rounded());
-  compare(&oracle::attention_inputs::senders, got.key.rounded());
-  compare(&oracle::attention_inputs::values, got.value.rounded());
-  compare(&oracle::attention_inputs::bias, got.bias.rounded());
+  compare(&inputs::senders, got.senders.rounded());
+  if (s.kind == oracle::attention::gat) {
+    compare(&inputs::receiver_scores, got.receiver_scores.rounded());
+    compare(&inputs::sender_scores, got.sender_scores.rounded());
+  } else {
+    compare(&inputs::receivers, got.receivers.rounded());
+  }
+  if (s.kind == oracle::attention::gatv2) compare(&inputs::vector, got.vector.rounded());
+  if (s.kind == oracle::attention::transformer) {
+    compare(&inputs::values, got.values.rounded());
+    compare(&inputs::bias, got.bias.rounded());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gradients of attention equal central differences", "[attention]") {
+  const auto g = test::random_graph(55, 9, 7, 3, 12);
+  for (const auto kind : test::all_kinds) {
+    const bool bias = kind == oracle::attention::transformer;
+    compare_with_differences(g, {kind, 2, 3, 1, bias});
+    compare_with_differences(g, {kind, 2, 3, 1, bias, 0.2, {}, {0.4, 5, 6}});
+  }
 }
 
 namespace {

@@ -9,5 +9,7 @@ namespace quipu {
 QUIPU_INSTANTIATE(gat_forward)
 QUIPU_INSTANTIATE(gatv2_forward)
 QUIPU_INSTANTIATE(transformer_forward)
+QUIPU_INSTANTIATE(gat_backward)
+QUIPU_INSTANTIATE(gatv2_backward)
 QUIPU_INSTANTIATE(transformer_backward)
 }  // namespace quipu

@@ -19,7 +19,7 @@ if(NOT code EQUAL 0)
 endif()
 
 string(REGEX MATCHALL
-             "Function properties for [^\n]*(slice|merge)_kernel[^\n]*\n[^\n]*stack frame[^\n]*" kernels
+             "Function properties for [^\n]*(slice|merge|totals)_kernel[^\n]*\n[^\n]*stack frame[^\n]*" kernels
              "${said}")
 list(LENGTH kernels count)
 if(count EQUAL 0)

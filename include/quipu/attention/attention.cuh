@@ -33,8 +33,13 @@ softmax_outputs<T> outputs_of(const context& ctx, const Args& a) {
       a.logsumexp.stride(0),  hint_for<T>(ctx, nodes * a.output.extent(1) * a.output.extent(2))};
 }
 
+template <class Args, class T = typename decltype(Args::output)::element_type>
+dropout_mask<accumulator<T>> mask_of(const Args& a) {
+  return {a.dropout, a.output.extent(1)};
+}
+
 /// One traversal by heads, and another kernel for alpha if it is wanted.
-/// `make.operator()<wide>(outputs)` makes the program.
+/// `make.operator()<wide, drops>(outputs)` makes the program.
 template <class T, attention_kind Kind, class Args, class Rows, class Make, class Logits>
 status run_attention(const context& ctx, const Args& a, bool aligned, const Rows& rows,
                      const Make& make, const Logits& logits, arena& scratch, bool count_only) {
@@ -49,18 +54,22 @@ status run_attention(const context& ctx, const Args& a, bool aligned, const Rows
     if (count_only) return check_launch<P>(d.schedule, partial);
     return traverse<P>(ctx, program, rows, d, dim, partial);
   };
-  const auto run_width = [&]<int Width>() -> status {
+  const auto run_width = [&]<int Width, bool Drops>() -> status {
     using tuning = attention_tuning<Width, Kind>;
     if (dim > tuning::widest) {
-      return run.template operator()<tuning::wide>(make.template operator()<true>(out));
+      return run.template operator()<tuning::wide>(make.template operator()<true, Drops>(out));
     }
     const auto degree = d.csr.rows > 0 ? d.csr.edges / d.csr.rows : 0;
     return with_policy<tuning>(tuning::choose(dim, degree), [&]<engine_policy P>() {
-      return run.template operator()<P>(make.template operator()<false>(out));
+      return run.template operator()<P>(make.template operator()<false, Drops>(out));
     });
   };
-  const auto s = aligned ? run_width.template operator()<16 / static_cast<int>(sizeof(T))>()
-                         : run_width.template operator()<1>();
+  constexpr int width = 16 / static_cast<int>(sizeof(T));
+  const bool drops = mask_of(a).is_on();
+  const auto s = aligned ? drops ? run_width.template operator()<width, true>()
+                                 : run_width.template operator()<width, false>()
+                 : drops ? run_width.template operator()<1, true>()
+                         : run_width.template operator()<1, false>();
   if (!s.ok() || count_only || a.alpha.data_handle() == nullptr) return s;
   if (a.graph.edges() == 0 || heads == 0) return s;
   const auto write = [&]<class I, class O>(const csr_view<I, O>& csr) {
@@ -68,7 +77,7 @@ status run_attention(const context& ctx, const Args& a, bool aligned, const Rows
     return launch(ctx, write_alpha<threads, A, I, O, Logits>,
                   dim3(static_cast<unsigned>(std::min<std::int64_t>(csr.rows * heads, 0x7fffffff))),
                   threads, start::in_order, csr, heads, a.alpha.data_handle(), a.alpha.stride(0),
-                  logits);
+                  mask_of(a), logits);
   };
   return write(d.csr);
 }
@@ -76,10 +85,13 @@ status run_attention(const context& ctx, const Args& a, bool aligned, const Rows
 template <class T, class I, class O>
 status attend(const context& ctx, const gatv2_forward_args<T, I, O>& a, arena& scratch,
               bool count_only) {
-  const auto make = [&]<bool Wide>(const softmax_outputs<T>& out) {
-    return gatv2_program<T, I, Wide>{
-        {out, a.graph.forward.csr.indices}, head_matrix<T>(a.target), head_matrix<T>(a.source),
-        a.attention.data_handle(),          a.attention.stride(0),    a.slope};
+  const auto make = [&]<bool Wide, bool Drops>(const softmax_outputs<T>& out) {
+    return gatv2_program<T, I, Wide, Drops>{{out, a.graph.forward.csr.indices, mask_of(a)},
+                                            head_matrix<T>(a.target),
+                                            head_matrix<T>(a.source),
+                                            a.attention.data_handle(),
+                                            a.attention.stride(0),
+                                            a.slope};
   };
   const bool aligned = on_vector_border(a.target) && on_vector_border(a.source) &&
                        on_vector_border(a.output) && on_vector_border(a.attention);
@@ -93,14 +105,14 @@ status attend(const context& ctx, const gatv2_forward_args<T, I, O>& a, arena& s
 template <class T, class I, class O>
 status attend(const context& ctx, const transformer_forward_args<T, I, O>& a, arena& scratch,
               bool count_only) {
-  const auto make = [&]<bool Wide>(const softmax_outputs<T>& out) {
-    return transformer_program<T, I, Wide>{{out, a.graph.forward.csr.indices},
-                                           head_matrix<T>(a.query),
-                                           head_matrix<T>(a.key),
-                                           head_matrix<T>(a.value),
-                                           a.scale,
-                                           a.bias.data_handle(),
-                                           a.bias.stride(0)};
+  const auto make = [&]<bool Wide, bool Drops>(const softmax_outputs<T>& out) {
+    return transformer_program<T, I, Wide, Drops>{{out, a.graph.forward.csr.indices, mask_of(a)},
+                                                  head_matrix<T>(a.query),
+                                                  head_matrix<T>(a.key),
+                                                  head_matrix<T>(a.value),
+                                                  a.scale,
+                                                  a.bias.data_handle(),
+                                                  a.bias.stride(0)};
   };
   const bool aligned = on_vector_border(a.query) && on_vector_border(a.key) &&
                        on_vector_border(a.value) && on_vector_border(a.output);
@@ -115,10 +127,13 @@ status attend(const context& ctx, const transformer_forward_args<T, I, O>& a, ar
 template <class T, class I, class O>
 status attend(const context& ctx, const gat_forward_args<T, I, O>& a, arena& scratch,
               bool count_only) {
-  const auto make = [&]<bool Wide>(const softmax_outputs<T>& out) {
-    return gat_program<T, I, Wide>{{out, a.graph.forward.csr.indices}, a.target_score.data_handle(),
-                                   a.target_score.stride(0),           a.source_score.data_handle(),
-                                   a.source_score.stride(0),           a.slope};
+  const auto make = [&]<bool Wide, bool Drops>(const softmax_outputs<T>& out) {
+    return gat_program<T, I, Wide, Drops>{{out, a.graph.forward.csr.indices, mask_of(a)},
+                                          a.target_score.data_handle(),
+                                          a.target_score.stride(0),
+                                          a.source_score.data_handle(),
+                                          a.source_score.stride(0),
+                                          a.slope};
   };
   const bool aligned = on_vector_border(a.source) && on_vector_border(a.output);
   const gat_logit<T> logit{a.target_score.data_handle(), a.target_score.stride(0),

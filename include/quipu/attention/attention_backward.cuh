@@ -2,15 +2,19 @@
 #pragma once
 
 #include "quipu/attention/attention.cuh"
-#include "quipu/attention/detail/attention_gradients.hpp"
+#include "quipu/attention/detail/check_gradients.hpp"
+#include "quipu/attention/detail/gat_gradients.hpp"
+#include "quipu/attention/detail/gatv2_gradients.hpp"
+#include "quipu/attention/detail/transformer_gradients.hpp"
+#include "quipu/engine/device_totals.cuh"
 
 namespace quipu {
 
 namespace detail {
 
-/// One side of a gradient: a traversal of one direction, by heads.
-template <class T>
-struct gradient_side {
+/// One half of a gradient: a traversal of one direction, by heads.
+template <class T, attention_kind Kind>
+struct gradient_half {
   const context& ctx;
   std::int64_t heads, dim;
   bool aligned;
@@ -19,83 +23,199 @@ struct gradient_side {
 
   template <class Program, class Rows, class I, class O>
   status operator()(const Program& program, const Rows& rows, const direction_view<I, O>& d) const {
-    return aligned ? run<16 / static_cast<int>(sizeof(T))>(program, rows, d)
-                   : run<1>(program, rows, d);
-  }
-
- private:
-  template <int Width, class Program, class Rows, class I, class O>
-  status run(const Program& program, const Rows& rows, const direction_view<I, O>& d) const {
-    using tuning = gradient_tuning<Width>;
-    const auto degree = d.csr.rows > 0 ? d.csr.edges / d.csr.rows : 0;
-    if (dim > tuning::widest) {
-      return failure(status_code::unsupported, "grad_output: heads this wide have no gradient", -1,
-                     tuning::widest, dim);
-    }
-    return with_policy<tuning>(tuning::choose(dim, degree), [&]<engine_policy P>() {
+    return with_lay_out(d, [&]<engine_policy P>() {
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
       if (count_only) return check_launch<P>(d.schedule, partial);
       return traverse<P>(ctx, program, rows, d, dim, partial);
     });
   }
+
+  /// With totals over all rows, which take about `bytes` of scratch and are written by head.
+  template <class Program, class Rows, class I, class O>
+  status with_totals(const Program& program, const Rows& rows, const direction_view<I, O>& d,
+                     std::int64_t bytes, const matrix_view<T>& to) const {
+    return with_lay_out(d, [&]<engine_policy P>() {
+      const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
+      const auto totals = carve_totals<accumulator<T>, P>(scratch, d.schedule, partial, dim, bytes);
+      if (count_only) return check_launch<P>(d.schedule, partial);
+      auto s = traverse_with_totals<P>(ctx, program, rows, d, dim, partial, totals);
+      return s.ok() ? sum_totals<T>(ctx, totals, to.data_handle(), to.stride(0)) : s;
+    });
+  }
+
+ private:
+  template <class I, class O, class Use>
+  status with_lay_out(const direction_view<I, O>& d, Use use) const {
+    const auto run = [&]<int Width>() -> status {
+      using tuning = gradient_tuning<Width, Kind>;
+      const auto degree = d.csr.rows > 0 ? d.csr.edges / d.csr.rows : 0;
+      if (dim > tuning::widest) {
+        return failure(status_code::unsupported, "grad_output: heads this wide have no gradient",
+                       -1, tuning::widest, dim);
+      }
+      return with_policy<tuning>(tuning::choose(dim, degree), use);
+    };
+    return aligned ? run.template operator()<16 / static_cast<int>(sizeof(T))>()
+                   : run.template operator()<1>();
+  }
 };
+
+/// What the halves of a gradient share.
+template <class Args, class T = typename decltype(Args::grad_output)::value_type>
+class gradient_parts {
+  using A = accumulator<T>;
+
+ public:
+  gradient_parts(const Args& a, arena& scratch)
+      : a_(a),
+        heads_(a.grad_output.extent(1)),
+        records_(
+            scratch.take<softmax_record<A>>(static_cast<std::size_t>(a.graph.rows() * heads_))),
+        dropout_(a.dropout, heads_),
+        stash_(reinterpret_cast<edge_gradient<A>*>(a.stash.data_handle())) {}
+
+  receivers_half<T> receivers() const {
+    return {head_matrix<T>(a_.grad_output),
+            head_matrix<T>(a_.output),
+            head_numbers<const A>(a_.logsumexp),
+            records_,
+            heads_,
+            dropout_,
+            stash_};
+  }
+  /// `maps_edges`: the program asks an edge for more than its receiver.
+  auto senders(bool maps_edges = false) const {
+    using offset = std::remove_cvref_t<decltype(*a_.graph.edge_map)>;
+    const bool mapped = maps_edges || dropout_.is_on() || stash_ != nullptr;
+    return senders_half<T, offset>{records_, heads_, dropout_, stash_,
+                                   mapped ? a_.graph.edge_map : nullptr};
+  }
+
+ private:
+  const Args& a_;
+  std::int64_t heads_;
+  softmax_record<A>* records_;
+  dropout_mask<A> dropout_;
+  edge_gradient<A>* stash_;
+};
+
+template <class T, attention_kind Kind, class Args, class... Heads>
+gradient_half<T, Kind> half_of(const context& ctx, const Args& a, arena& scratch, bool count_only,
+                               const Heads&... heads) {
+  const bool aligned = on_vector_border(a.output) && on_vector_border(a.grad_output) &&
+                       (on_vector_border(heads) && ...);
+  return {ctx, a.grad_output.extent(1), a.grad_output.extent(2), aligned, scratch, count_only};
+}
 
 template <class T, class I, class O>
 status send_back(const context& ctx, const transformer_backward_args<T, I, O>& a, arena& scratch,
                  bool count_only) {
   using A = accumulator<T>;
-  const auto heads = a.grad_output.extent(1), dim = a.grad_output.extent(2);
-  const bool aligned = on_vector_border(a.query) && on_vector_border(a.key) &&
-                       on_vector_border(a.value) && on_vector_border(a.output) &&
-                       on_vector_border(a.grad_output) && on_vector_border(a.grad_query) &&
-                       on_vector_border(a.grad_key) && on_vector_border(a.grad_value);
-  auto* records = scratch.take<softmax_record<A>>(static_cast<std::size_t>(a.graph.rows() * heads));
-  const gradient_side<T> side{ctx, heads, dim, aligned, scratch, count_only};
+  const gradient_parts parts(a, scratch);
+  const auto half = half_of<T, attention_kind::transformer>(
+      ctx, a, scratch, count_only, a.query, a.key, a.value, a.grad_query, a.grad_key, a.grad_value);
+  const head_numbers<const A> bias(a.bias);
   const transformer_receivers<T> receivers{{{head_output<T>(a.grad_query, a.scale)}},
+                                           parts.receivers(),
                                            head_matrix<T>(a.query),
-                                           head_matrix<T>(a.grad_output),
-                                           head_matrix<T>(a.output),
-                                           a.logsumexp.data_handle(),
-                                           a.logsumexp.stride(0),
-                                           records,
-                                           heads,
                                            a.scale,
-                                           a.bias.data_handle(),
-                                           a.bias.stride(0),
-                                           a.grad_bias.data_handle(),
-                                           a.grad_bias.stride(0)};
-  auto s = side(receivers, key_value_rows<T>{head_rows<T>(a.key), head_rows<T>(a.value)},
+                                           bias,
+                                           head_numbers<A>(a.grad_bias)};
+  auto s = half(receivers, key_value_rows<T>{head_rows<T>(a.key), head_rows<T>(a.value)},
                 a.graph.forward);
   if (!s.ok()) return s;
   const transformer_senders<T, O> senders{
       {{head_output<T>(a.grad_key, a.scale), head_output<T>(a.grad_value)}},
+      parts.senders(bias.data != nullptr),
       head_matrix<T>(a.key),
       head_matrix<T>(a.value),
-      records,
-      heads,
       a.scale,
-      a.bias.data_handle(),
-      a.bias.stride(0),
-      a.graph.edge_map};
-  return side(senders, receiver_rows<T>{head_rows<T>(a.query), head_rows<T>(a.grad_output)},
+      bias};
+  return half(senders, receiver_rows<T>{head_rows<T>(a.query), head_rows<T>(a.grad_output)},
               a.graph.reverse);
+}
+
+template <class T, class I, class O>
+status send_back(const context& ctx, const gatv2_backward_args<T, I, O>& a, arena& scratch,
+                 bool count_only) {
+  using A = accumulator<T>;
+  const gradient_parts parts(a, scratch);
+  const auto half = half_of<T, attention_kind::gatv2>(
+      ctx, a, scratch, count_only, a.target, a.source, a.attention, a.grad_target, a.grad_source);
+  const gatv2_edges<A> edges{a.slope};
+  const gatv2_receivers<T> receivers{
+      {{head_output<T>(a.grad_target)}}, parts.receivers(),     head_matrix<T>(a.target),
+      a.attention.data_handle(),         a.attention.stride(0), edges};
+  // One part in a hundred of what the call is given: ids of both directions, and six operands.
+  const auto& g = a.graph;
+  const auto operands = 3 * (g.rows() + g.columns()) * half.heads * half.dim;
+  const auto given = 2 * g.edges() * static_cast<std::int64_t>(sizeof(I)) +
+                     operands * static_cast<std::int64_t>(sizeof(T));
+  auto s =
+      half.with_totals(receivers, head_rows<T>(a.source), g.forward, given / 100, a.grad_attention);
+  if (!s.ok()) return s;
+  const gatv2_senders<T, O> senders{
+      {{head_output<T>(a.grad_source)}}, parts.senders(),       head_matrix<T>(a.source),
+      a.attention.data_handle(),         a.attention.stride(0), edges};
+  return half(senders, receiver_rows<T>{head_rows<T>(a.target), head_rows<T>(a.grad_output)},
+              g.reverse);
+}
+
+template <class T, class I, class O>
+status send_back(const context& ctx, const gat_backward_args<T, I, O>& a, arena& scratch,
+                 bool count_only) {
+  const gradient_parts parts(a, scratch);
+  const auto half =
+      half_of<T, attention_kind::gat>(ctx, a, scratch, count_only, a.source, a.grad_source);
+  const gat_scores<T> scores{head_numbers<const T>(a.target_score),
+                             head_numbers<const T>(a.source_score), a.slope};
+  const gat_receivers<T> receivers{parts.receivers(), head_numbers<T>(a.grad_target_score), scores};
+  auto s = half(receivers, head_rows<T>(a.source), a.graph.forward);
+  if (!s.ok()) return s;
+  const gat_senders<T, O> senders{parts.senders(), head_output<T>(a.grad_source),
+                                  head_numbers<T>(a.grad_source_score), head_matrix<T>(a.source),
+                                  scores};
+  return half(senders, head_rows<T>(a.grad_output), a.graph.reverse);
+}
+
+template <class Args>
+status run_backward(const context& ctx, const Args& a, workspace w, const char* name) {
+  return run_verb(
+      ctx, w, name, [&] { return check_arguments(ctx, a); },
+      [&](arena& scratch, bool count_only) { return send_back(ctx, a, scratch, count_only); });
+}
+template <class Args>
+std::size_t count_backward(const context& ctx, const Args& a) {
+  return count_bytes(
+      [&](arena& scratch, bool count_only) { return send_back(ctx, a, scratch, count_only); });
 }
 
 }  // namespace detail
 
 template <class T, class I, class O>
+status gat_backward(const context& ctx, const gat_backward_args<T, I, O>& a, workspace w) {
+  return detail::run_backward(ctx, a, w, "gat_backward");
+}
+template <class T, class I, class O>
+std::size_t workspace_bytes(const context& ctx, const gat_backward_args<T, I, O>& a) {
+  return detail::count_backward(ctx, a);
+}
+template <class T, class I, class O>
+status gatv2_backward(const context& ctx, const gatv2_backward_args<T, I, O>& a, workspace w) {
+  return detail::run_backward(ctx, a, w, "gatv2_backward");
+}
+template <class T, class I, class O>
+std::size_t workspace_bytes(const context& ctx, const gatv2_backward_args<T, I, O>& a) {
+  return detail::count_backward(ctx, a);
+}
+template <class T, class I, class O>
 status transformer_backward(const context& ctx, const transformer_backward_args<T, I, O>& a,
                             workspace w) {
-  using namespace detail;
-  return run_verb(
-      ctx, w, "transformer_backward", [&] { return check_arguments(ctx, a); },
-      [&](arena& scratch, bool count_only) { return send_back(ctx, a, scratch, count_only); });
+  return detail::run_backward(ctx, a, w, "transformer_backward");
 }
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context& ctx, const transformer_backward_args<T, I, O>& a) {
-  return detail::count_bytes([&](arena& scratch, bool count_only) {
-    return detail::send_back(ctx, a, scratch, count_only);
-  });
+  return detail::count_backward(ctx, a);
 }
 
 }  // namespace quipu

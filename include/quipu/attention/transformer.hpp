@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quipu/attention/dropout.hpp"
 #include "quipu/core/context.hpp"
 #include "quipu/core/view.hpp"
 #include "quipu/core/workspace.hpp"
@@ -31,6 +32,7 @@ struct transformer_forward_args {
   matrix_view<const accumulator<T>> bias = {};  // [edges, heads], in the order of the graph
   matrix_view<accumulator<T>> logsumexp = {};   // [rows, heads]; null: not wanted
   matrix_view<accumulator<T>> alpha = {};       // [edges, heads]; null: not wanted
+  attention_dropout dropout = {};
 };
 
 template <class T, class I, class O>
@@ -48,13 +50,15 @@ std::size_t workspace_bytes(const context&, const transformer_forward_args<T, I,
 ///   grad_key[j]   = scale * sum of ds(k) * query[i]         over the edges of sender j
 ///   grad_value[j] = sum of alpha(k) * grad_output[i]        over the edges of sender j
 ///   grad_bias[k]  = ds(k).
-/// An edge of alpha 0, and so a receiver whose logits were -inf alone, passes no gradient.
+/// With dropout, p and the alpha of grad_value are 0 where forward dropped the edge, and 1 / (1 -
+/// probability) times as much elsewhere. An edge of alpha 0, and so a receiver whose logits were
+/// -inf alone, passes no gradient.
 ///
-/// Needs the graph's reverse, and its edge map if there is a bias. Four rows are gathered for an
-/// edge, two on either side; no float atomics: the same bits every run. Workspace: 8 bytes (fp64:
-/// 16) for each receiver and head, and states of split rows. Heads wider than 128 vectors of 16
-/// bytes (256 features if unaligned) are `unsupported` on a device. Other errors: invalid_argument
-/// names the field.
+/// Needs the graph's reverse, and its edge map if there is a bias, dropout or a stash. Four rows
+/// are gathered for an edge, two on either side; no float atomics: the same bits every run.
+/// Workspace: 8 bytes (fp64: 16) for each receiver and head, and states of split rows. Heads wider
+/// than 128 vectors of 16 bytes (256 features if unaligned) are `unsupported` on a device. Other
+/// errors: invalid_argument names the field.
 template <element T, node_index I, node_index O = I>
 struct transformer_backward_args {
   graph_view<I, O> graph;
@@ -70,6 +74,8 @@ struct transformer_backward_args {
   accumulator<T> scale;
   matrix_view<const accumulator<T>> bias = {};  // [edges, heads], in the order of the graph
   matrix_view<accumulator<T>> grad_bias = {};   // [edges, heads]; null: not wanted
+  attention_dropout dropout = {};
+  attention_stash<T> stash = {};  // null: none
 };
 
 template <class T, class I, class O>

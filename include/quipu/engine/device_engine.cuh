@@ -104,32 +104,34 @@ __device__ slice<I> load_slice(const slice<I>* from) {
   }
 }
 
-/// What visits the edges of a row: the program, or what it makes of itself for this row.
-template <class Program, class Position, class I>
+/// What visits the edges of a row: the program, or what it makes of itself for this row and for a
+/// total over all rows, if there is one (device_totals.cuh).
+template <class Program, class Position, class I, class... Total>
 __device__ decltype(auto) for_row(const Program& program, const Position& at,
-                                  const row_edges<I>& row) {
-  if constexpr (requires { program.for_row(at, row); }) {
-    return program.for_row(at, row);
+                                  const row_edges<I>& row, Total&... total) {
+  if constexpr (requires { program.for_row(at, row, total...); }) {
+    return program.for_row(at, row, total...);
   } else {
     return (program);
   }
 }
 
-template <int Unroll, class Tile, class Program, class Rows, class I, class Partial>
+template <int Unroll, class Tile, class Program, class Rows, class I, class Partial, class... Total>
 __device__ void run_slice(const lane_position<Tile>& at, const Program& program, const Rows& rows,
                           const I* indices, const schedule_view<I>& schedule,
-                          const Partial& partial, std::int64_t index, std::int64_t tile_index) {
+                          const Partial& partial, std::int64_t index, std::int64_t tile_index,
+                          Total&... total) {
   const auto work = load_slice(schedule.slices + index);
   if (index >= schedule.split_slice_count) {
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, for_row(program, at, row), rows, indices, work, 0u, state);
+    visit_slice<Unroll>(at, for_row(program, at, row, total...), rows, indices, work, 0u, state);
     program.finish(at, row, state);
   } else {
     const auto& split = schedule.split_rows[schedule.split_of[index]];
     const row_edges<I> row{split.row, split.begin, split.degree};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, for_row(program, at, row), rows, indices, work,
+    visit_slice<Unroll>(at, for_row(program, at, row, total...), rows, indices, work,
                         slice_position(schedule, index, split), state);
     if constexpr (writes_edges_only<Program>) return;
     partial.store(index, tile_index, static_cast<int>(threadIdx.x) % Tile::lanes, state);
@@ -304,6 +306,41 @@ status check_launch(const schedule_view<I>& schedule, const Partial& partial) {
   return success();
 }
 
+namespace detail {
+/// Ids of 64 bits take more registers than a policy was measured with, and so may a program, which
+/// says so by `bounds_blocks`: then no bound but that of 1.
+template <engine_policy P, class I, class Program>
+inline constexpr int least_blocks_for = [] {
+  if constexpr (requires { Program::bounds_blocks; }) {
+    if (!Program::bounds_blocks) return 1;
+  }
+  return sizeof(I) == 4 || P.least_blocks == 0 ? P.least_blocks : 1;
+}();
+
+/// A launch of a gated program has few blocks (is_gated).
+template <class Program>
+unsigned limited_blocks(const context& ctx, std::int64_t blocks) {
+  const std::int64_t few = 4 * static_cast<std::int64_t>(ctx.multiprocessors);
+  return static_cast<unsigned>(is_gated<Program> ? std::min(blocks, few) : blocks);
+}
+}  // namespace detail
+
+/// The second launch of a traversal: merges and finishes split rows, if there are any.
+template <engine_policy P, class Program, class I, class Partial>
+status merge_split_rows(const context& ctx, const Program& program,
+                        const schedule_view<I>& schedule, std::int64_t features,
+                        const Partial& partial) {
+  if (schedule.split_row_count == 0) return success();
+  using tile_type = program_tile<P, Program>;
+  constexpr int threads =
+      tile_type::lanes *
+      detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
+  return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
+                        dim3(detail::limited_blocks<Program>(ctx, schedule.split_row_count),
+                             static_cast<unsigned>(partial.tiles)),
+                        threads, detail::start::early, program, schedule, features, partial);
+}
+
 /// Runs a row program on the device: one launch over all slices, and one over the split rows if
 /// there are any. Only enqueues; `partial` comes from `carve_partials` with the same arguments.
 template <engine_policy P, class Program, class Rows, class I, class O, class Partial>
@@ -311,32 +348,20 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
                 const direction_view<I, O>& graph, std::int64_t features, const Partial& partial) {
   using tile_type = program_tile<P, Program>;
   static_assert(row_program<Program, tile_type, I>, "see engine/program.hpp");
+  static_assert(P.threads % 32 == 0, "whole warps");
   const auto& schedule = graph.schedule;
   if (schedule.slice_count == 0 || features == 0 || partial.tiles == 0) return success();
   if (auto s = check_launch<P>(schedule, partial); !s.ok()) return s;
-  static_assert(P.threads % 32 == 0, "whole warps");
-  // Ids of 64 bits take more registers than a policy was measured with: no bound but that of 1.
-  constexpr int least_blocks = sizeof(I) == 4 || P.least_blocks == 0 ? P.least_blocks : 1;
-  const std::int64_t few = 4 * static_cast<std::int64_t>(ctx.multiprocessors);
-  const auto limited = [&](std::int64_t blocks) {
-    return detail::is_gated<Program> ? std::min(blocks, few) : blocks;
-  };
-  const std::int64_t blocks = limited(detail::blocks_of<P>(schedule, partial));
-  const auto grid = [&](std::int64_t x, bool tiles_in_x = false) {
-    return dim3(static_cast<unsigned>(x), tiles_in_x ? 1u : static_cast<unsigned>(partial.tiles));
-  };
+  const dim3 grid(detail::limited_blocks<Program>(ctx, detail::blocks_of<P>(schedule, partial)),
+                  tile_type::side_by_side ? 1u : static_cast<unsigned>(partial.tiles));
   auto s = detail::launch(
-      ctx, detail::slice_kernel<tile_type, P.unroll, P.threads, least_blocks, Program, Rows, I>,
-      grid(blocks, tile_type::side_by_side), P.threads, detail::start::in_order, program, rows,
-      graph.csr.indices, schedule, features, partial);
+      ctx,
+      detail::slice_kernel<tile_type, P.unroll, P.threads, detail::least_blocks_for<P, I, Program>,
+                           Program, Rows, I>,
+      grid, P.threads, detail::start::in_order, program, rows, graph.csr.indices, schedule,
+      features, partial);
   if constexpr (detail::writes_edges_only<Program>) return s;
-  if (!s.ok() || schedule.split_row_count == 0) return s;
-  constexpr int merge_threads =
-      tile_type::lanes *
-      detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
-  return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
-                        grid(limited(schedule.split_row_count)), merge_threads,
-                        detail::start::early, program, schedule, features, partial);
+  return s.ok() ? merge_split_rows<P>(ctx, program, schedule, features, partial) : s;
 }
 
 }  // namespace quipu

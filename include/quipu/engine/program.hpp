@@ -84,10 +84,13 @@ struct slice_edges {
 ///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
 ///   auto for_row(at, row) const                  device only: what visits the edges of a row in
 ///   its
-///                                                place, with what it must know of the row
+///                                                place, with what it must know of the row; with a
+///                                                total, see device_totals.cuh
 ///   static constexpr bool takes_absent_rows      rows of edges that a partial batch has not are
 ///                                                zeros, so that `visit` need not ask
 ///   static constexpr bool by_heads               device only: a tile is a head (head_tile)
+///   static constexpr bool bounds_blocks          device only: false ignores a policy's bound on
+///                                                registers, which was measured without the program
 ///   bool enabled() const                         device only: false lets the whole launch pass
 ///   static constexpr bool writes_edges           device only: true if all results are written by
 ///                                                `visit`; then states are neither kept nor merged

@@ -24,7 +24,7 @@ __device__ A fold_block(A x, A* room, const Fold& fold) {
 template <int Threads, class A, class I, class O, class LogitPart>
 __device__ void write_row_alpha(const csr_view<I, O>& csr, std::int64_t row, std::int64_t head,
                                 A* alpha, std::int64_t alpha_stride, A* room,
-                                const LogitPart& logit_part) {
+                                const dropout_mask<A>& dropout, const LogitPart& logit_part) {
   const std::int64_t begin = csr.offsets[row], end = csr.offsets[row + 1];
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   A* at = alpha + head;
@@ -49,21 +49,21 @@ __device__ void write_row_alpha(const csr_view<I, O>& csr, std::int64_t row, std
   total = fold_block(total, room, [](A x, A y) { return x + y; });
   const A inverse = total == A{0} ? A{0} : A{1} / total;
   for (auto edge = begin + static_cast<int>(threadIdx.x); edge < end; edge += Threads) {
-    at[edge * alpha_stride] *= inverse;
+    at[edge * alpha_stride] *= inverse * dropout(edge, head);
   }
 }
 
 /// alpha of every edge of a row and head, made anew from the operands by the formula, so that the
-/// pass that makes outputs carries nothing for it, and so that the alphas of a row sum to 1. A
-/// block for each row and head: its warps take edges in turn, then its threads. `logit_part(lane,
-/// row, column, edge, head)` is a lane's part of a logit.
+/// pass that makes outputs carries nothing for it, and so that the alphas of a row, dropout aside,
+/// sum to 1. A block for each row and head: its warps take edges in turn, then its threads.
+/// `logit_part(lane, row, column, edge, head)` is a lane's part of a logit.
 template <int Threads, class A, class I, class O, class LogitPart>
 __global__ void __launch_bounds__(Threads)
     write_alpha(const csr_view<I, O> csr, std::int64_t heads, A* alpha, std::int64_t alpha_stride,
-                const LogitPart logit_part) {
+                const dropout_mask<A> dropout, const LogitPart logit_part) {
   __shared__ A room[Threads / 32];
   for (std::int64_t work = blockIdx.x; work < csr.rows * heads; work += gridDim.x) {
-    write_row_alpha<Threads>(csr, work / heads, work % heads, alpha, alpha_stride, room,
+    write_row_alpha<Threads>(csr, work / heads, work % heads, alpha, alpha_stride, room, dropout,
                              logit_part);
   }
 }

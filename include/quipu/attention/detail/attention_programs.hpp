@@ -33,6 +33,34 @@ __device__ inline exponent_of<A> scaled_exponent(A scale, const A* bias, std::in
   return {scale * log2_of_e<A>, shift};
 }
 
+/// This lane's part of <a, leaky(own + row)>, the quick way: leaky(x) = (1 + slope) / 2 * x + (1 -
+/// slope) / 2 * |x|, three instructions an element instead of four. Infinities become NaN.
+template <class A, int Elements, class Row>
+__device__ inline A quick_leaky_dot(A slope, const A (&own)[Elements], const A (&a)[Elements],
+                                    const Row& row) {
+  A sum{0}, of_absolutes{0};
+#pragma unroll
+  for (int i = 0; i < Elements; ++i) {
+    const A x = own[i] + row(i);
+    sum += a[i] * x;
+    of_absolutes += a[i] * fabs(x);
+  }
+  return (A{1} + slope) / 2 * sum + (A{1} - slope) / 2 * of_absolutes;
+}
+/// The same by the formula, of features alone.
+template <class Tile, class A, class Row>
+__device__ inline A leaky_dot(const lane_position<Tile>& at, A slope,
+                              const A (&own)[Tile::elements], const A (&a)[Tile::elements],
+                              const Row& row) {
+  A part{0};
+#pragma unroll
+  for (int i = 0; i < Tile::elements; ++i) {
+    const A x = own[i] + row(i);
+    if (at.active(i / Tile::width)) part += a[i] * (x > A{0} ? x : slope * x);
+  }
+  return part;
+}
+
 /// The first elements of an array as one.
 template <int Held, class A, int Count>
 __device__ inline A (&first_of(A (&values)[Count]))[Held] {
@@ -53,8 +81,8 @@ struct head_matrix {
   }
 };
 
-template <element T, node_index I, bool Wide = false>
-struct gatv2_program : softmax_program<T, I, Wide> {
+template <element T, node_index I, bool Wide = false, bool Drops = false>
+struct gatv2_program : softmax_program<T, I, Wide, Drops> {
   using A = accumulator<T>;
   head_matrix<T> target, source;
   const T* attention;
@@ -77,7 +105,8 @@ struct gatv2_program : softmax_program<T, I, Wide> {
       A dot[Batch::size];
 #pragma unroll
       for (int u = 0; u < Batch::size; ++u) {
-        dot[u] = quick_part([&](int i) { return batch.rows[u].value(i); }, target, attention);
+        dot[u] = quick_leaky_dot(program.slope, target, attention,
+                                 [&](int i) { return batch.rows[u].value(i); });
       }
       program.for_other_parts(at, [&](const lane_position<Tile>& part) {
         A other_target[Tile::elements], other_attention[Tile::elements], row[Tile::elements];
@@ -87,23 +116,20 @@ struct gatv2_program : softmax_program<T, I, Wide> {
         for (int u = 0; u < Batch::size; ++u) {
           if (!batch.valid(u)) continue;
           read_head(part, program.source.head_of(batch.columns[u], at.head), row);
-          dot[u] += quick_part([&](int i) { return row[i]; }, other_target, other_attention);
+          dot[u] += quick_leaky_dot(program.slope, other_target, other_attention,
+                                    [&](int i) { return row[i]; });
         }
       });
       slots::apply(dot);
-      program.template fold<Tile>(
-          s, batch, first_of<slots::held>(dot),
-          [](int) {
-            return exponent_of<A>{log2_of_e<A>, A{0}};
-          },
-          [&](int u, int i) { return batch.rows[u].value(i); });
+      program.fold(at, s, batch, first_of<slots::held>(dot), natural_logit<A>{},
+                   [&](int u, int i) { return batch.rows[u].value(i); });
     }
 
     __device__ void settle(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
                            const slice_edges& edges) const {
       A row[Tile::elements];
-      program.template walk_again<Tile>(
-          s, edges,
+      program.walk_again(
+          at, s, edges,
           [&](std::int64_t column) {
             const T* source = program.source.head_of(column, at.head);
             A part{0};
@@ -112,44 +138,18 @@ struct gatv2_program : softmax_program<T, I, Wide> {
               read_head(there, program.target.head_of(receiver, at.head), other_target);
               read_head(there, program.attention_of(at.head), other_attention);
               read_head(there, source, row);
-              part += exact_part(there, row, other_target, other_attention);
+              part += leaky_dot(there, program.slope, other_target, other_attention,
+                                [&](int i) { return row[i]; });
             });
             read_head(at, source, row);
-            return part + exact_part(at, row, target, attention);
+            return part +
+                   leaky_dot(at, program.slope, target, attention, [&](int i) { return row[i]; });
           },
-          [](std::int64_t) {
-            return exponent_of<A>{log2_of_e<A>, A{0}};
-          },
+          natural_logit<A>{},
           [&](std::int64_t, A w) {
 #pragma unroll
             for (int i = 0; i < Tile::elements; ++i) s.sum[i] += w * row[i];
           });
-    }
-
-   private:
-    /// leaky(x) = (1 + slope) / 2 * x + (1 - slope) / 2 * |x|: three instructions an element
-    /// instead of four.
-    template <class Value>
-    __device__ A quick_part(const Value& value, const A (&l)[Tile::elements],
-                            const A (&a)[Tile::elements]) const {
-      A sum{0}, of_absolutes{0};
-#pragma unroll
-      for (int i = 0; i < Tile::elements; ++i) {
-        const A x = l[i] + value(i);
-        sum += a[i] * x;
-        of_absolutes += a[i] * fabs(x);
-      }
-      return (A{1} + program.slope) / 2 * sum + (A{1} - program.slope) / 2 * of_absolutes;
-    }
-    __device__ A exact_part(const lane_position<Tile>& at, const A (&row)[Tile::elements],
-                            const A (&l)[Tile::elements], const A (&a)[Tile::elements]) const {
-      A part{0};
-#pragma unroll
-      for (int i = 0; i < Tile::elements; ++i) {
-        const A x = l[i] + row[i];
-        if (at.active(i / Tile::width)) part += a[i] * (x > A{0} ? x : program.slope * x);
-      }
-      return part;
     }
   };
 
@@ -190,8 +190,8 @@ struct key_value_rows {
   }
 };
 
-template <element T, node_index I, bool Wide = false>
-struct transformer_program : softmax_program<T, I, Wide> {
+template <element T, node_index I, bool Wide = false, bool Drops = false>
+struct transformer_program : softmax_program<T, I, Wide, Drops> {
   using A = accumulator<T>;
   head_matrix<T> query, key, value;
   A scale;
@@ -235,16 +235,16 @@ struct transformer_program : softmax_program<T, I, Wide> {
       for (int h = 0; h < slots::held; ++h) {
         exponents[h] = program.exponent(batch.edge(first + h), at.head, batch.valid(first + h));
       }
-      program.template fold<Tile>(
-          s, batch, first_of<slots::held>(dot), [&](int h) { return exponents[h]; },
+      program.fold(
+          at, s, batch, first_of<slots::held>(dot), [&](int h) { return exponents[h]; },
           [&](int u, int i) { return batch.rows[u].value.value(i); });
     }
 
     __device__ void settle(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
                            const slice_edges& edges) const {
       A row[Tile::elements];
-      program.template walk_again<Tile>(
-          s, edges,
+      program.walk_again(
+          at, s, edges,
           [&](std::int64_t column) {
             const T* key = program.key.head_of(column, at.head);
             A part{0};
@@ -291,8 +291,8 @@ struct transformer_program : softmax_program<T, I, Wide> {
 #endif
 };
 
-template <element T, node_index I, bool Wide = false>
-struct gat_program : softmax_program<T, I, Wide> {
+template <element T, node_index I, bool Wide = false, bool Drops = false>
+struct gat_program : softmax_program<T, I, Wide, Drops> {
   using A = accumulator<T>;
   const T* target_score;
   std::int64_t target_score_stride;
@@ -323,12 +323,8 @@ struct gat_program : softmax_program<T, I, Wide> {
             target + widen(program.source_score[column * program.source_score_stride + at.head]);
         logit[h] = x > A{0} ? x : program.slope * x;
       }
-      program.template fold<Tile>(
-          s, batch, logit,
-          [](int) {
-            return exponent_of<A>{log2_of_e<A>, A{0}};
-          },
-          [&](int u, int i) { return batch.rows[u].value(i); });
+      program.fold(at, s, batch, logit, natural_logit<A>{},
+                   [&](int u, int i) { return batch.rows[u].value(i); });
     }
   };
 

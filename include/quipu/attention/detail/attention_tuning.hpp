@@ -66,13 +66,17 @@ struct attention_tuning<1, Kind> {
   }
 };
 
-/// Lay-outs of gradients: two dot products an edge, and two rows in flight for each. Long rows want
-/// four edges at a time, short ones two. Measured as above.
-template <int Width>
+/// Lay-outs of gradients: two dot products an edge, and one or two rows in flight for each. Long
+/// rows want four edges at a time, short ones two; gatv2, which holds most, four only where a lane
+/// has one vector. Measured as above.
+template <int Width, attention_kind Kind>
 struct gradient_tuning {
   static constexpr engine_policy lay_out(int vectors, bool short_rows) {
-    const int of_a_lane = vectors >= 128 ? 4 : vectors >= (Width == 4 ? 16 : 64) ? 2 : 1;
-    const int edges = of_a_lane == 4 ? 1 : short_rows ? 2 : 4;
+    const bool gatv2 = Kind == attention_kind::gatv2;
+    const bool one = gatv2 && Width == 4 && vectors == 32 && !short_rows;
+    const int of_a_lane = vectors >= 128 ? 4 : vectors >= (Width == 4 ? 16 : 64) && !one ? 2 : 1;
+    const bool two = short_rows || (gatv2 && Width == 4 && of_a_lane == 2);
+    const int edges = of_a_lane == 4 ? 1 : two ? 2 : 4;
     return {vectors / of_a_lane, of_a_lane, Width, edges, 128, 1};
   }
   static constexpr std::array table{lay_out(1, true),   lay_out(2, true),   lay_out(4, true),
@@ -89,8 +93,8 @@ struct gradient_tuning {
     return index >= 2 && degree >= 32 ? index + 5 : index;
   }
 };
-template <>
-struct gradient_tuning<1> {
+template <attention_kind Kind>
+struct gradient_tuning<1, Kind> {
   static constexpr std::array table{
       engine_policy{1, 1, 1, 2, 128, 1}, engine_policy{4, 1, 1, 2, 128, 1},
       engine_policy{32, 1, 1, 2, 128, 1}, engine_policy{32, 4, 1, 2, 128, 1},

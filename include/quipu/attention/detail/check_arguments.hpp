@@ -72,6 +72,7 @@ void check_attention(argument_check& c, const Args& a) {
   c.direction(g.forward, "graph: incomplete, or not where the context works");
   check_heads(c, a.output, g.rows(), heads, dim, QUIPU_HEADS_NAMES("output", "rows"));
   c.that(dim > 0, "output: heads without features");
+  check_dropout(c, a.dropout);
   if (a.logsumexp.data_handle() != nullptr) {
     check_scalars(c, a.logsumexp, g.rows(), heads, "logsumexp: [rows, heads] wanted");
     check_apart(c, "logsumexp: overlaps the output", a.logsumexp, a.output);
@@ -94,6 +95,17 @@ void check_results_apart(argument_check& c, const Args& a, const Read&... read) 
   check_apart(c, "alpha: overlaps an operand", a.alpha, read...);
 }
 
+/// A vector for each head.
+template <class T>
+void check_vectors(argument_check& c, const matrix_view<T>& m, std::int64_t heads, std::int64_t dim,
+                   const heads_names& names) {
+  c.matrix(m, heads, dim, names.pointer, names.heads, names.dim, names.strides);
+}
+
+inline void check_dropout(argument_check& c, const attention_dropout& d) {
+  c.that(d.probability >= 0 && d.probability < 1, "dropout: probability is outside [0, 1)");
+}
+
 template <class A>
 void check_slope(argument_check& c, A slope) {
   c.that(slope == slope, "slope: NaN");
@@ -107,9 +119,7 @@ status check_arguments(const Context& ctx, const gatv2_forward_args<T, I, O>& a)
   check_attention(c, a);
   check_heads(c, a.target, g.rows(), heads, dim, QUIPU_HEADS_NAMES("target", "rows"));
   check_heads(c, a.source, g.columns(), heads, dim, QUIPU_HEADS_NAMES("source", "columns"));
-  c.matrix(a.attention, heads, dim, "attention: null, or not where the context works",
-           "attention: heads differ from the output's", "attention: dim differs from the output's",
-           "attention: row stride");
+  check_vectors(c, a.attention, heads, dim, QUIPU_HEADS_NAMES("attention", "heads"));
   check_results_apart(c, a, a.target, a.source, a.attention);
   check_slope(c, a.slope);
   return c.outcome();
@@ -145,54 +155,5 @@ status check_arguments(const Context& ctx, const gat_forward_args<T, I, O>& a) {
   check_slope(c, a.slope);
   return c.outcome();
 }
-
-/// Gradients may share no element with what they are made of, nor with each other.
-template <class Context, class T, class I, class O>
-status check_arguments(const Context& ctx, const transformer_backward_args<T, I, O>& a) {
-  argument_check c(ctx);
-  const auto& g = a.graph;
-  const auto heads = a.grad_output.extent(1), dim = a.grad_output.extent(2);
-  c.direction(g.forward, "graph: incomplete, or not where the context works");
-  c.that(g.has_reverse() || g.columns() == 0,
-         "graph: made without its reverse, which backward needs");
-  c.direction(g.reverse, "graph: incomplete, or not where the context works");
-  const auto receivers = [&](const auto& m, const heads_names& names) {
-    check_heads(c, m, g.rows(), heads, dim, names);
-  };
-  const auto senders = [&](const auto& m, const heads_names& names) {
-    check_heads(c, m, g.columns(), heads, dim, names);
-  };
-  receivers(a.grad_output, QUIPU_HEADS_NAMES("grad_output", "rows"));
-  receivers(a.query, QUIPU_HEADS_NAMES("query", "rows"));
-  senders(a.key, QUIPU_HEADS_NAMES("key", "columns"));
-  senders(a.value, QUIPU_HEADS_NAMES("value", "columns"));
-  receivers(a.output, QUIPU_HEADS_NAMES("output", "rows"));
-  receivers(a.grad_query, QUIPU_HEADS_NAMES("grad_query", "rows"));
-  senders(a.grad_key, QUIPU_HEADS_NAMES("grad_key", "columns"));
-  senders(a.grad_value, QUIPU_HEADS_NAMES("grad_value", "columns"));
-  check_scalars(c, a.logsumexp, g.rows(), heads, "logsumexp: [rows, heads] of forward wanted");
-  if (a.bias.data_handle() != nullptr) {
-    check_scalars(c, a.bias, g.edges(), heads, "bias: [edges, heads] wanted");
-    c.pointer(g.edge_map, g.edges(), "graph: a bias needs its edge map");
-  }
-  if (a.grad_bias.data_handle() != nullptr) {
-    check_scalars(c, a.grad_bias, g.edges(), heads, "grad_bias: [edges, heads] wanted");
-  }
-  c.that(a.scale == a.scale, "scale: NaN");
-  c.that(dim > 0, "grad_output: heads without features");
-  const auto apart = [&](const char* what, const auto& written, const auto&... others) {
-    check_apart(c, what, written, a.query, a.key, a.value, a.output, a.grad_output, a.bias,
-                a.logsumexp, others...);
-  };
-  apart("grad_query: overlaps an operand", a.grad_query);
-  apart("grad_key: overlaps an operand or another gradient", a.grad_key, a.grad_query);
-  apart("grad_value: overlaps an operand or another gradient", a.grad_value, a.grad_query,
-        a.grad_key);
-  apart("grad_bias: overlaps an operand or another gradient", a.grad_bias, a.grad_query, a.grad_key,
-        a.grad_value);
-  return c.outcome();
-}
-
-#undef QUIPU_HEADS_NAMES
 
 }  // namespace quipu::detail

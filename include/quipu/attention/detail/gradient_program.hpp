@@ -13,9 +13,23 @@ struct alignas(2 * sizeof(A)) softmax_record {
   A logsumexp, lowered_by;
 };
 
+/// What the sums over edges are made of: the weight of grad_output, and the gradient of the logit.
+template <class A>
+struct alignas(2 * sizeof(A)) edge_gradient {
+  A weight, logit;
+};
+
 #ifdef __CUDACC__
-/// Sums over the lanes of a group for two numbers of each edge of a batch: with them the lanes hold
-/// both numbers of their edges.
+/// Sums over the lanes of a group for one number of each edge of a batch. Lanes hold the edges
+/// first(lane) and on; edge u is in slot slot_of(u) of lane lane_of(u), and of others.
+template <int Lanes, int Size>
+struct edge_sums : group_sum<Lanes, Size> {
+  using sums = group_sum<Lanes, Size>;
+  static constexpr __device__ int lane_of(int edge) { return edge / sums::held * sums::copies; }
+  static constexpr __device__ int slot_of(int edge) { return edge % sums::held; }
+};
+
+/// The same for two numbers of each edge.
 template <int Lanes, int Size>
 struct pair_sums {
   using sums = group_sum<Lanes, 2 * Size>;
@@ -43,10 +57,39 @@ struct pair_sums {
   }
 };
 
+template <class Tile>
+__device__ inline int lane_of_group() {
+  return static_cast<int>(threadIdx.x) % Tile::lanes;
+}
+
+/// The sum over the lanes of a group, in all of them.
+template <class Tile, class A>
+__device__ inline A sum_group(A x) {
+#pragma unroll
+  for (int offset = Tile::lanes / 2; offset > 0; offset /= 2) {
+    x += __shfl_xor_sync(group_mask<Tile::lanes>(), x, offset);
+  }
+  return x;
+}
+
+/// The sender of edge u on the receivers' side, the receiver on the senders', `u` differing from
+/// lane to lane: chosen step by step, because an array with such an index goes to memory.
+template <class Batch>
+__device__ inline std::int64_t column_of(const Batch& batch, int u) {
+  auto column = batch.columns[0];
+#pragma unroll
+  for (int k = 1; k < Batch::size; ++k) column = u == k ? batch.columns[k] : column;
+  return column;
+}
+
+/// alpha made anew, and with it the gradient. `product` is <grad_output, value>, `kept` what
+/// dropout multiplies the weight by. An edge of alpha 0 passes none.
 template <class A>
-__device__ inline A weight_by_record(A dot, const exponent_of<A>& exponent,
-                                     const softmax_record<A>& r) {
-  return is_minus_infinity(r.logsumexp) ? A{0} : quick_exp2(exponent.above(dot, r.logsumexp));
+__device__ inline edge_gradient<A> gradient_of(A dot, const exponent_of<A>& means, A product,
+                                               const softmax_record<A>& r, A kept) {
+  const A alpha = is_minus_infinity(r.logsumexp) ? A{0} : quick_exp2(means.above(dot, r.logsumexp));
+  if (alpha == A{0}) return {A{0}, A{0}};
+  return {alpha * kept, alpha * (kept * product - r.lowered_by)};
 }
 
 /// sum += f * row, but not where f is 0: weight 0 passes no gradient, whatever the row holds.
@@ -117,99 +160,119 @@ struct gradient_program {
 #endif
 };
 
-/// The receivers' side of the transformer: d query = scale * sum of ds * key, and the records.
+/// Numbers of nodes or edges by head.
+template <class A>
+struct head_numbers {
+  A* data;  // null: none
+  std::int64_t stride;
+  explicit head_numbers(const matrix_view<A>& m) : data(m.data_handle()), stride(m.stride(0)) {}
+  QUIPU_HD A& at(std::int64_t row, std::int64_t head) const { return data[row * stride + head]; }
+};
+
+/// What the receivers' half of every gradient has: it makes the records, and leaves a stash if it
+/// is to.
 template <element T>
-struct transformer_receivers : gradient_program<T, 1> {
+struct receivers_half {
   using A = accumulator<T>;
-  head_matrix<T> query, grad_output, output;
-  const A* logsumexp;
-  std::int64_t logsumexp_stride;
+  head_matrix<T> grad_output, output;
+  head_numbers<const A> logsumexp;
   softmax_record<A>* records;  // [rows, heads]
   std::int64_t heads;
-  A scale;
-  const A* bias;  // null: none
-  std::int64_t bias_stride;
-  A* grad_bias;  // null: not wanted
-  std::int64_t grad_bias_stride;
+  dropout_mask<A> dropout;
+  edge_gradient<A>* stash;  // [edges, heads]; null: not wanted
 
 #ifdef __CUDACC__
+  /// Reads a receiver's grad_output and makes its record. Every slice of a split row writes the
+  /// same.
   template <class Tile>
-  struct row_program {
-    static constexpr bool takes_absent_rows = true;
-    const transformer_receivers& program;
-    softmax_record<A> record;
-    A query[Tile::elements];
-    A grad[Tile::elements];
-
-    template <class Batch>
-    __device__ void visit(const lane_position<Tile>& at, gradient_state<A, Tile::elements, 1>& s,
-                          const Batch& batch) const {
-      using slots = pair_sums<Tile::lanes, Batch::size>;
-      A dot[2 * Batch::size];
+  __device__ softmax_record<A> open(const lane_position<Tile>& at, std::int64_t row,
+                                    A (&grad)[Tile::elements]) const {
+    A own[Tile::elements], dot{0};
+    read_head(at, output.head_of(row, at.head), own);
+    read_head(at, grad_output.head_of(row, at.head), grad);
 #pragma unroll
-      for (int u = 0; u < Batch::size; ++u) {
-        A qk{0}, gv{0};
-#pragma unroll
-        for (int v = 0; v < Tile::vectors; ++v) {
-          A part{0};
-#pragma unroll
-          for (int i = v * Tile::width; i < (v + 1) * Tile::width; ++i) {
-            part += query[i] * batch.rows[u].key.value(i);
-            gv += grad[i] * batch.rows[u].value.value(i);
-          }
-          // A key of -inf has weight 0, and must have it in lanes without features too.
-          qk += at.active(v) ? part : A{0};
-        }
-        dot[2 * u] = qk;
-        dot[2 * u + 1] = gv;
-      }
-      A logit[slots::held], product[slots::held];
-      slots::apply(dot, logit, product);
-      const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
-#pragma unroll
-      for (int h = 0; h < slots::held; ++h) {
-        const int u = slots::first(lane) + h;
-        const auto means = scaled_exponent(program.scale, program.bias, program.bias_stride,
-                                           batch.edge(u), at.head, batch.valid(u));
-        const A w = weight_by_record(logit[h], means, record);
-        logit[h] = w == A{0} ? A{0} : w * (product[h] - record.lowered_by);
-        if (program.grad_bias != nullptr && batch.valid(u) && lane == slots::lane_of(u)) {
-          program.grad_bias[batch.edge(u) * program.grad_bias_stride + at.head] = logit[h];
-        }
-      }
-#pragma unroll
-      for (int u = 0; u < Batch::size; ++u) {
-        const A ds = tell_group<Tile::lanes>(logit[slots::slot_of(u)], slots::lane_of(u));
-        if (batch.valid(u)) {
-          add_scaled(s.sum[0], ds, [&](int i) { return batch.rows[u].key.value(i); });
-        }
-      }
-    }
-  };
-
-  template <class Tile, class I>
-  __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
-                                       const row_edges<I>& row) const {
-    row_program<Tile> r{*this, {}, {}, {}};
-    const std::int64_t i = row.row;
-    read_head(at, query.head_of(i, at.head), r.query);
-    read_head(at, output.head_of(i, at.head), r.grad);
-    A own[Tile::elements];
-    read_head(at, grad_output.head_of(i, at.head), own);
-    A dot{0};
-#pragma unroll
-    for (int e = 0; e < Tile::elements; ++e) {
-      dot += own[e] * r.grad[e];
-      r.grad[e] = own[e];
-    }
-#pragma unroll
-    for (int offset = Tile::lanes / 2; offset > 0; offset /= 2) {
-      dot += __shfl_xor_sync(group_mask<Tile::lanes>(), dot, offset);
-    }
-    r.record = {logsumexp[i * logsumexp_stride + at.head] * log2_of_e<A>, dot};
-    // Every slice of a split row writes the same.
-    if (threadIdx.x % Tile::lanes == 0) records[i * heads + at.head] = r.record;
+    for (int i = 0; i < Tile::elements; ++i) dot += grad[i] * own[i];
+    const softmax_record<A> r{logsumexp.at(row, at.head) * log2_of_e<A>, sum_group<Tile>(dot)};
+    if (lane_of_group<Tile>() == 0) records[row * heads + at.head] = r;
     return r;
+  }
+
+  /// Turns logits and products of the edges that a lane holds into gradients of logits and weights.
+  /// `means(u)` says what a logit means.
+  template <class Slots, class Tile, class Batch, class Means>
+  __device__ void weigh(const lane_position<Tile>& at, const Batch& batch,
+                        const softmax_record<A>& record, const Means& means,
+                        A (&logit)[Slots::held], A (&product)[Slots::held]) const {
+    const int lane = lane_of_group<Tile>();
+#pragma unroll
+    for (int h = 0; h < Slots::held; ++h) {
+      const int u = Slots::first(lane) + h;
+      const auto g =
+          gradient_of(logit[h], means(u), product[h], record, dropout(batch.edge(u), at.head));
+      if (stash != nullptr && batch.valid(u) && lane == Slots::lane_of(u)) {
+        stash[batch.edge(u) * heads + at.head] = g;
+      }
+      logit[h] = g.logit;
+      product[h] = g.weight;
+    }
+  }
+#endif
+};
+
+/// What the senders' half has, whose graph is the reverse one.
+template <element T, node_index O>
+struct senders_half {
+  using A = accumulator<T>;
+  const softmax_record<A>* records;
+  std::int64_t heads;
+  dropout_mask<A> dropout;
+  const edge_gradient<A>* stash;  // null: none
+  const O* edge_map;              // null: nothing is asked of an edge but its receiver
+
+#ifdef __CUDACC__
+  /// What is looked up for the edges that a lane holds before anything is computed.
+  template <class Slots>
+  struct looked_up {
+    std::int64_t edge[Slots::held];  // in the forward graph
+    softmax_record<A> record[Slots::held];
+  };
+  template <class Slots, class Tile, class Batch>
+  __device__ looked_up<Slots> look_up(const lane_position<Tile>& at, const Batch& batch) const {
+    looked_up<Slots> found;
+#pragma unroll
+    for (int h = 0; h < Slots::held; ++h) {
+      const int u = Slots::first(lane_of_group<Tile>()) + h;
+      found.edge[h] = edge_map != nullptr && batch.valid(u)
+                          ? static_cast<std::int64_t>(edge_map[batch.edge(u)])
+                          : std::int64_t{0};
+      found.record[h] =
+          stash == nullptr ? records[column_of(batch, u) * heads + at.head] : softmax_record<A>{};
+    }
+    return found;
+  }
+
+  template <class Slots, class Tile, class Means>
+  __device__ void weigh(const lane_position<Tile>& at, const looked_up<Slots>& found,
+                        const Means& means, A (&logit)[Slots::held],
+                        A (&product)[Slots::held]) const {
+#pragma unroll
+    for (int h = 0; h < Slots::held; ++h) {
+      const auto g = gradient_of(logit[h], means(h), product[h], found.record[h],
+                                 dropout(found.edge[h], at.head));
+      logit[h] = g.logit;
+      product[h] = g.weight;
+    }
+  }
+  /// The same from what the receivers' half left.
+  template <class Slots, class Tile>
+  __device__ void recall(const lane_position<Tile>& at, const looked_up<Slots>& found,
+                         A (&logit)[Slots::held], A (&weight)[Slots::held]) const {
+#pragma unroll
+    for (int h = 0; h < Slots::held; ++h) {
+      const auto g = stash[found.edge[h] * heads + at.head];
+      logit[h] = g.logit;
+      weight[h] = g.weight;
+    }
   }
 #endif
 };
@@ -217,94 +280,5 @@ struct transformer_receivers : gradient_program<T, 1> {
 /// Two rows of each receiver, both fetched: query and grad_output, or target and grad_output.
 template <element T>
 using receiver_rows = key_value_rows<T>;
-
-/// The senders' side: d key = scale * sum of ds * query, d value = sum of alpha * grad_output. The
-/// graph is the reverse one.
-template <element T, node_index O>
-struct transformer_senders : gradient_program<T, 2> {
-  using A = accumulator<T>;
-  head_matrix<T> key, value;
-  const softmax_record<A>* records;
-  std::int64_t heads;
-  A scale;
-  const A* bias;  // null: none; in the order of the forward graph
-  std::int64_t bias_stride;
-  const O* edge_map;
-
-#ifdef __CUDACC__
-  template <class Tile>
-  struct row_program {
-    static constexpr bool takes_absent_rows = true;
-    const transformer_senders& program;
-    A key[Tile::elements];
-    A value[Tile::elements];
-
-    template <class Batch>
-    __device__ void visit(const lane_position<Tile>& at, gradient_state<A, Tile::elements, 2>& s,
-                          const Batch& batch) const {
-      using slots = pair_sums<Tile::lanes, Batch::size>;
-      const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
-      softmax_record<A> record[slots::held];
-#pragma unroll
-      for (int h = 0; h < slots::held; ++h) {
-        record[h] =
-            program.records[receiver_of(batch, slots::first(lane) + h) * program.heads + at.head];
-      }
-      A dot[2 * Batch::size];
-#pragma unroll
-      for (int u = 0; u < Batch::size; ++u) {
-        A qk{0}, gv{0};
-#pragma unroll
-        for (int i = 0; i < Tile::elements; ++i) {
-          qk += key[i] * batch.rows[u].key.value(i);
-          gv += value[i] * batch.rows[u].value.value(i);
-        }
-        dot[2 * u] = qk;
-        dot[2 * u + 1] = gv;
-      }
-      A logit[slots::held], product[slots::held];
-      slots::apply(dot, logit, product);
-#pragma unroll
-      for (int h = 0; h < slots::held; ++h) {
-        const int u = slots::first(lane) + h;
-        const bool biased = program.bias != nullptr && batch.valid(u);
-        const auto edge =
-            biased ? static_cast<std::int64_t>(program.edge_map[batch.edge(u)]) : std::int64_t{0};
-        const auto means = scaled_exponent(program.scale, program.bias, program.bias_stride, edge,
-                                           at.head, biased);
-        const A w = weight_by_record(logit[h], means, record[h]);
-        logit[h] = w == A{0} ? A{0} : w * (product[h] - record[h].lowered_by);
-        product[h] = w;
-      }
-#pragma unroll
-      for (int u = 0; u < Batch::size; ++u) {
-        const A ds = tell_group<Tile::lanes>(logit[slots::slot_of(u)], slots::lane_of(u));
-        const A w = tell_group<Tile::lanes>(product[slots::slot_of(u)], slots::lane_of(u));
-        if (!batch.valid(u)) continue;
-        add_scaled(s.sum[0], ds, [&](int i) { return batch.rows[u].key.value(i); });
-        add_scaled(s.sum[1], w, [&](int i) { return batch.rows[u].value.value(i); });
-      }
-    }
-
-   private:
-    template <class Batch>
-    static __device__ std::int64_t receiver_of(const Batch& batch, int u) {
-      auto receiver = batch.columns[0];
-#pragma unroll
-      for (int k = 1; k < Batch::size; ++k) receiver = u == k ? batch.columns[k] : receiver;
-      return receiver;
-    }
-  };
-
-  template <class Tile, class I>
-  __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
-                                       const row_edges<I>& row) const {
-    row_program<Tile> r{*this, {}, {}};
-    read_head(at, key.head_of(row.row, at.head), r.key);
-    read_head(at, value.head_of(row.row, at.head), r.value);
-    return r;
-  }
-#endif
-};
 
 }  // namespace quipu::detail

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "quipu/attention/dropout.hpp"
 #include "quipu/engine/program.hpp"
 #include "quipu/lane/group.hpp"
 #include "quipu/lane/vector.hpp"
@@ -10,10 +11,10 @@
 
 namespace quipu::detail {
 
-/// A softmax over edges under way: with w(k) = 2^(exponent(k) - base), the sums of w(k) * value and
-/// of w(k). An exponent is a logit in powers of 2. It is never rounded by itself: exponent(k) -
-/// base is one fused multiply-add of a dot product, so that logits of 1000 weigh as exactly as
-/// logits of 1. Two states merge without a third pass, in any grouping.
+/// A softmax over edges under way: with w(k) = 2^(exponent(k) - base), the sums of w(k) * value,
+/// less what is dropped, and of w(k). An exponent is a logit in powers of 2. It is never rounded by
+/// itself: exponent(k) - base is one fused multiply-add of a dot product, so that logits of 1000
+/// weigh as exactly as logits of 1. Two states merge without a third pass, in any grouping.
 template <class A, int Elements>
 struct softmax_state {
   A sum[Elements];
@@ -27,6 +28,15 @@ struct exponent_of {
   A unit, shift;
   QUIPU_HD A operator()(A dot) const { return fma(dot, unit, shift); }
   QUIPU_HD A above(A dot, A base) const { return fma(dot, unit, shift - base); }
+};
+
+/// The dot product of any edge is the natural logit itself.
+template <class A>
+struct natural_logit {
+  template <class Edge>
+  QUIPU_HD exponent_of<A> operator()(Edge) const {
+    return {log2_of_e<A>, A{0}};
+  }
 };
 
 /// Sums are rescaled only when an exponent exceeds `base` by more than this: weights stay below
@@ -63,17 +73,20 @@ struct softmax_outputs {
 /// together from x and |x|. Then the sum of weights is NaN, and the slice is walked again, edge by
 /// edge.
 ///
-/// `Wide` programs do heads that no tile holds, part by part: each part makes the whole logit, from
-/// memory where it is not the part's own.
-template <element T, node_index I, bool Wide>
+/// `Drops` programs have dropout. `Wide` programs do heads that no tile holds, part by part: each
+/// part makes the whole logit, from memory where it is not the part's own.
+template <element T, node_index I, bool Wide, bool Drops>
 struct softmax_program {
   using A = accumulator<T>;
   static constexpr bool by_heads = true;
+  // The mask takes registers that lay-outs were not measured with.
+  static constexpr bool bounds_blocks = !Drops;
   template <class Tile>
   using state = softmax_state<A, Tile::elements>;
 
   softmax_outputs<T> out;
   const I* indices;
+  dropout_mask<A> dropout;
 
 #ifdef __CUDACC__
   template <class Tile>
@@ -125,8 +138,8 @@ struct softmax_program {
   /// Folds a batch. Lane l has the dot products of the edges group_sum<lanes, size>::first(l) and
   /// on; `exponent(h)` says what they mean.
   template <class Tile, class Batch, class Exponent, class Value, int Held>
-  __device__ void fold(state<Tile>& s, const Batch& batch, A (&dot)[Held], const Exponent& exponent,
-                       const Value& value) const {
+  __device__ void fold(const lane_position<Tile>& at, state<Tile>& s, const Batch& batch,
+                       A (&dot)[Held], const Exponent& exponent, const Value& value) const {
     using slots = group_sum<Tile::lanes, Batch::size>;
     static_assert(Held == slots::held);
     const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
@@ -148,6 +161,7 @@ struct softmax_program {
       const A w = quick_exp2(exponent(h).above(dot[h], base));
       dot[h] = batch.valid(slots::first(lane) + h) ? w : A{0};
       s.total += lane % slots::copies == 0 ? dot[h] : A{0};
+      if constexpr (Drops) dot[h] *= dropout(batch.edge(slots::first(lane) + h), at.head);
     }
 #pragma unroll
     for (int u = 0; u < Batch::size; ++u) {
@@ -161,7 +175,8 @@ struct softmax_program {
   /// part of a dot product, by the formula, `exponent(edge)` says what it means, and `add(column,
   /// weight)` adds a sender's row.
   template <class Tile, class DotPart, class Exponent, class Add>
-  __device__ void walk_again(state<Tile>& s, const slice_edges& edges, const DotPart& dot_part,
+  __device__ void walk_again(const lane_position<Tile>& at, state<Tile>& s,
+                             const slice_edges& edges, const DotPart& dot_part,
                              const Exponent& exponent, const Add& add) const {
     if (!__any_sync(group_mask<Tile::lanes>(), s.total != s.total)) return;
     const bool first = threadIdx.x % Tile::lanes == 0;
@@ -178,7 +193,11 @@ struct softmax_program {
       raise<Tile>(s, means(dot));
       const A w = quick_exp2(means.above(dot, weight_base(s.base)));
       if (first) s.total += w;
-      add(column, w);
+      if constexpr (Drops) {
+        add(column, w * dropout(edge, at.head));
+      } else {
+        add(column, w);
+      }
     }
   }
 
