@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,98 +23,178 @@
 namespace quipu::cli {
 namespace {
 
-template <class T, class I, class... Workspace>
-status forward(const auto& ctx, const gat_forward_args<T, I, I>& a, Workspace... w) {
-  return gat_forward(ctx, a, w...);
-}
-template <class T, class I, class... Workspace>
-status forward(const auto& ctx, const gatv2_forward_args<T, I, I>& a, Workspace... w) {
-  return gatv2_forward(ctx, a, w...);
-}
-template <class T, class I, class... Workspace>
-status forward(const auto& ctx, const transformer_forward_args<T, I, I>& a, Workspace... w) {
-  return transformer_forward(ctx, a, w...);
+/// Every verb of attention under one name.
+template <class Args>
+status attend(const auto& ctx, const Args& a, auto... w) {
+  constexpr bool back = requires { a.grad_output; };
+  if constexpr (requires { a.target_score; }) {
+    if constexpr (back)
+      return gat_backward(ctx, a, w...);
+    else
+      return gat_forward(ctx, a, w...);
+  } else if constexpr (requires { a.attention; }) {
+    if constexpr (back)
+      return gatv2_backward(ctx, a, w...);
+    else
+      return gatv2_forward(ctx, a, w...);
+  } else {
+    if constexpr (back)
+      return transformer_backward(ctx, a, w...);
+    else
+      return transformer_forward(ctx, a, w...);
+  }
 }
 
 template <class Args>
-double time_forward(const context& ctx, const Args& a, const char* name) {
+double time_attention(const context& ctx, const Args& a, const char* name) {
   auto scratch = make_scratch(ctx, a);
   return time_once(ctx, [&] {
-    require(name, forward(ctx, a, workspace{scratch.data(), scratch.bytes()}));
+    require(name, attend(ctx, a, workspace{scratch.data(), scratch.bytes()}));
   });
 }
 template <class Args>
-double time_forward(const host_context& ctx, const Args& a, const char* name) {
-  return time_once(ctx, [&] { require(name, forward(ctx, a)); });
+double time_attention(const host_context& ctx, const Args& a, const char* name) {
+  return time_once(ctx, [&] { require(name, attend(ctx, a)); });
 }
+
+struct attention_outcome {
+  std::int64_t heads = 0, dim = 0;
+  double forward = 0;
+  std::optional<double> backward;
+};
 
 /// Operands on the executor's side, read from files or drawn; the files settle heads and dim.
 template <class T, class I, class Context>
 class attention_job {
  public:
   attention_job(const attention_options& options, const Context& ctx, const graph_view<I, I>& g)
-      : options_(options), ctx_(ctx), graph_(g) {}
-
-  double run(output_set& files) {
+      : options_(options), ctx_(ctx), graph_(g) {
     settle_shape();
     const auto rows = graph_.rows(), columns = graph_.columns();
-    auto output = make_buffer<T>(ctx_, rows * heads_ * dim_);
-    auto logsumexp = make_buffer<float>(ctx_, rows * heads_);
-    auto alpha = make_buffer<float>(ctx_, wants_alpha() ? graph_.edges() * heads_ : 0);
-    const auto fill = [&](auto& a) {
-      a.graph = graph_;
-      a.output = make_heads_view(output.data(), rows, heads_, dim_);
-      a.logsumexp = make_matrix_view(logsumexp.data(), rows, heads_);
-      if (wants_alpha()) a.alpha = make_matrix_view(alpha.data(), graph_.edges(), heads_);
-      return time_forward(ctx_, a, name_of(options_.kind).c_str());
-    };
-    double milliseconds = 0;
-    if (options_.kind == attention_kind::gat) {
-      const auto p = scores(options_.receivers, rows, 1), q = scores(options_.senders, columns, 2);
-      const auto r = heads(options_.values, columns, 3);
-      gat_forward_args<T, I, I> a;
-      a.target_score = make_matrix_view<const T>(p.data(), rows, heads_);
-      a.source_score = make_matrix_view<const T>(q.data(), columns, heads_);
-      a.source = make_heads_view<const T>(r.data(), columns, heads_, dim_);
-      a.slope = static_cast<float>(options_.slope);
-      milliseconds = fill(a);
-    } else if (options_.kind == attention_kind::gatv2) {
-      const auto l = heads(options_.receivers, rows, 1), r = heads(options_.senders, columns, 2);
-      const auto v = place(ctx_, read_flat(options_.vector, heads_, dim_, 4));
-      gatv2_forward_args<T, I, I> a;
-      a.target = make_heads_view<const T>(l.data(), rows, heads_, dim_);
-      a.source = make_heads_view<const T>(r.data(), columns, heads_, dim_);
-      a.attention = make_matrix_view<const T>(v.data(), heads_, dim_);
-      a.slope = static_cast<float>(options_.slope);
-      milliseconds = fill(a);
+    const bool gat = options_.kind == attention_kind::gat;
+    receivers_ = gat ? scores(options_.receivers, rows, 1) : heads(options_.receivers, rows, 1);
+    senders_ = gat ? scores(options_.senders, columns, 2) : heads(options_.senders, columns, 2);
+    if (options_.kind == attention_kind::gatv2) {
+      vector_ = place(ctx_, read_flat(options_.vector, heads_, dim_, 4));
     } else {
-      const auto q = heads(options_.receivers, rows, 1), k = heads(options_.senders, columns, 2);
-      const auto v = heads(options_.values, columns, 3);
-      transformer_forward_args<T, I, I> a;
-      a.query = make_heads_view<const T>(q.data(), rows, heads_, dim_);
-      a.key = make_heads_view<const T>(k.data(), columns, heads_, dim_);
-      a.value = make_heads_view<const T>(v.data(), columns, heads_, dim_);
-      a.scale =
-          static_cast<float>(options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim_))));
-      milliseconds = fill(a);
+      values_ = heads(options_.values, columns, 3);
     }
-    const std::array<std::int64_t, 3> shape{rows, heads_, dim_};
-    if (!options_.output.empty()) write_array(options_.output, shape, fetch(ctx_, output), files);
-    const auto write_numbers = [&](const std::string& path, std::int64_t count, const auto& from) {
-      if (path.empty()) return;
-      const std::array<std::int64_t, 2> by_head{count, heads_};
-      require(path, write_npy(files.stage(path), npy_kind::f4, by_head, fetch(ctx_, from).data()));
-    };
-    write_numbers(options_.logsumexp, rows, logsumexp);
-    write_numbers(options_.alpha, graph_.edges(), alpha);
+    output_ = make_buffer<T>(ctx_, rows * heads_ * dim_);
+    logsumexp_ = make_buffer<float>(ctx_, rows * heads_);
+  }
+
+  attention_outcome run(output_set& files) {
+    attention_outcome out{heads_, dim_, forward(files), std::nullopt};
+    if (options_.wants_gradients()) out.backward = backward(files);
+    return out;
+  }
+
+ private:
+  using three = std::array<std::int64_t, 3>;
+  using two = std::array<std::int64_t, 2>;
+
+  double forward(output_set& files) {
+    const auto rows = graph_.rows(), edges = graph_.edges();
+    auto alpha = make_buffer<float>(ctx_, options_.alpha.empty() ? 0 : edges * heads_);
+    const double milliseconds =
+        with_operands<gat_forward_args, gatv2_forward_args, transformer_forward_args>([&](auto& a) {
+          a.output = make_heads_view(output_.data(), rows, heads_, dim_);
+          a.logsumexp = make_matrix_view(logsumexp_.data(), rows, heads_);
+          if (alpha.size() > 0) a.alpha = make_matrix_view(alpha.data(), edges, heads_);
+          return time_attention(ctx_, a, name_of(options_.kind).c_str());
+        });
+    save(options_.output, three{rows, heads_, dim_}, output_, files);
+    save(options_.logsumexp, two{rows, heads_}, logsumexp_, files);
+    save(options_.alpha, two{edges, heads_}, alpha, files);
     return milliseconds;
   }
 
-  std::int64_t heads_of() const { return heads_; }
-  std::int64_t dim_of() const { return dim_; }
+  double backward(output_set& files) {
+    const auto rows = graph_.rows(), columns = graph_.columns();
+    const auto gradient = heads(options_.grad_output, rows, 5);
+    auto of_receivers = make_buffer<T>(ctx_, receivers_.size());
+    auto of_senders = make_buffer<T>(ctx_, senders_.size());
+    auto of_values = make_buffer<T>(ctx_, values_.size());
+    auto of_vector = make_buffer<T>(ctx_, vector_.size());
+    const auto whole = [&](buffer<T>& b, std::int64_t nodes) {
+      return make_heads_view(b.data(), nodes, heads_, dim_);
+    };
+    const double milliseconds =
+        with_operands<gat_backward_args, gatv2_backward_args, transformer_backward_args>(
+            [&](auto& a) {
+              a.output = make_heads_view<const T>(output_.data(), rows, heads_, dim_);
+              a.logsumexp = make_matrix_view<const float>(logsumexp_.data(), rows, heads_);
+              a.grad_output = make_heads_view<const T>(gradient.data(), rows, heads_, dim_);
+              if constexpr (requires { a.grad_query; }) {
+                a.grad_query = whole(of_receivers, rows);
+                a.grad_key = whole(of_senders, columns);
+                a.grad_value = whole(of_values, columns);
+              } else if constexpr (requires { a.grad_attention; }) {
+                a.grad_target = whole(of_receivers, rows);
+                a.grad_source = whole(of_senders, columns);
+                a.grad_attention = make_matrix_view(of_vector.data(), heads_, dim_);
+              } else {
+                a.grad_target_score = make_matrix_view(of_receivers.data(), rows, heads_);
+                a.grad_source_score = make_matrix_view(of_senders.data(), columns, heads_);
+                a.grad_source = whole(of_values, columns);
+              }
+              return time_attention(ctx_, a, (name_of(options_.kind) + "_backward").c_str());
+            });
+    if (options_.kind == attention_kind::gat) {
+      save(options_.grad_receivers, two{rows, heads_}, of_receivers, files);
+      save(options_.grad_senders, two{columns, heads_}, of_senders, files);
+    } else {
+      save(options_.grad_receivers, three{rows, heads_, dim_}, of_receivers, files);
+      save(options_.grad_senders, three{columns, heads_, dim_}, of_senders, files);
+    }
+    save(options_.grad_values, three{columns, heads_, dim_}, of_values, files);
+    save(options_.grad_vector, two{heads_, dim_}, of_vector, files);
+    return milliseconds;
+  }
 
- private:
-  bool wants_alpha() const { return !options_.alpha.empty(); }
+  /// use(arguments) of the kind, with all that is read.
+  template <template <class, class, class> class Gat, template <class, class, class> class Gatv2,
+            template <class, class, class> class Transformer, class Use>
+  double with_operands(const Use& use) const {
+    const auto rows = graph_.rows(), columns = graph_.columns();
+    const auto whole = [&](const buffer<T>& b, std::int64_t nodes) {
+      return make_heads_view<const T>(b.data(), nodes, heads_, dim_);
+    };
+    const auto go = [&](auto& a) {
+      a.graph = graph_;
+      a.dropout = {options_.dropout, options_.run.seed, 0};
+      return use(a);
+    };
+    if (options_.kind == attention_kind::gat) {
+      Gat<T, I, I> a;
+      a.target_score = make_matrix_view<const T>(receivers_.data(), rows, heads_);
+      a.source_score = make_matrix_view<const T>(senders_.data(), columns, heads_);
+      a.source = whole(values_, columns);
+      a.slope = static_cast<float>(options_.slope);
+      return go(a);
+    }
+    if (options_.kind == attention_kind::gatv2) {
+      Gatv2<T, I, I> a;
+      a.target = whole(receivers_, rows);
+      a.source = whole(senders_, columns);
+      a.attention = make_matrix_view<const T>(vector_.data(), heads_, dim_);
+      a.slope = static_cast<float>(options_.slope);
+      return go(a);
+    }
+    Transformer<T, I, I> a;
+    a.query = whole(receivers_, rows);
+    a.key = whole(senders_, columns);
+    a.value = whole(values_, columns);
+    a.scale =
+        static_cast<float>(options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim_))));
+    return go(a);
+  }
+
+  template <std::size_t Rank, class Element>
+  void save(const std::string& path, const std::array<std::int64_t, Rank>& shape,
+            const buffer<Element>& values, output_set& files) const {
+    if (!path.empty()) write_array(path, shape, fetch(ctx_, values), files);
+  }
 
   /// The first operand that is a file settles heads and dim, which --heads and --dim may say too.
   void settle_shape() {
@@ -180,6 +262,8 @@ class attention_job {
   graph_view<I, I> graph_;
   std::int64_t heads_ = 1, dim_ = 1;
   std::pair<std::string, npy_array> looked_into_;
+  buffer<T> receivers_, senders_, values_, vector_, output_;
+  buffer<float> logsumexp_;
 };
 
 }  // namespace
@@ -187,7 +271,10 @@ class attention_job {
 void run(const attention_options& options) {
   const auto source = load_graph(options.graph);
   graph_options wanted;
-  wanted.reverse = edge_option::keep;
+  if (!options.wants_gradients()) wanted.reverse = edge_option::keep;
+  if (!options.grad_output.empty() && !options.wants_gradients()) {
+    throw bad_input("--grad-output: no gradient is asked for");
+  }
   with_graph(source, options.run, wanted,
              [&](const auto& ctx, const std::string& device, const auto& built) {
                const auto g = built.view();
@@ -195,26 +282,25 @@ void run(const attention_options& options) {
                using index_type = std::remove_cvref_t<decltype(*g.forward.csr.indices)>;
                static_assert(std::is_same_v<view_type, graph_view<index_type, index_type>>);
                output_set files;
-               const auto [milliseconds, heads, dim] =
-                   dispatch_dtype(options.run.dtypes[0], [&](auto tag) {
-                     using T = typename decltype(tag)::type;
-                     attention_job<T, index_type, std::remove_cvref_t<decltype(ctx)>> job(options,
-                                                                                          ctx, g);
-                     const double ms = job.run(files);
-                     return std::tuple{ms, job.heads_of(), job.dim_of()};
-                   });
+               const auto out = dispatch_dtype(options.run.dtypes[0], [&](auto tag) {
+                 using T = typename decltype(tag)::type;
+                 attention_job<T, index_type, std::remove_cvref_t<decltype(ctx)>> job(options, ctx,
+                                                                                      g);
+                 return job.run(files);
+               });
                files.commit();
-               print_report({{"graph", source.name},
-                             {"device", device},
-                             {"op", name_of(options.kind)},
-                             {"dtype", name_of(options.run.dtypes[0])},
-                             {"rows", g.rows()},
-                             {"columns", g.columns()},
-                             {"edges", g.edges()},
-                             {"heads", heads},
-                             {"dim", dim},
-                             {"milliseconds", milliseconds}},
-                            options.run.json);
+               json report{{"graph", source.name},
+                           {"device", device},
+                           {"op", name_of(options.kind)},
+                           {"dtype", name_of(options.run.dtypes[0])},
+                           {"rows", g.rows()},
+                           {"columns", g.columns()},
+                           {"edges", g.edges()},
+                           {"heads", out.heads},
+                           {"dim", out.dim},
+                           {"milliseconds", out.forward}};
+               if (out.backward) report["backward_milliseconds"] = *out.backward;
+               print_report(report, options.run.json);
              });
 }
 

@@ -237,18 +237,27 @@ void add_attention(CLI::App& root, attention_kind kind, const char* text) {
   const auto file = [&](const char* name, std::string& path, const char* what) {
     app->add_option(name, path, what)->type_name("F.npy");
   };
+  // An operand, and its gradient.
+  const auto operand = [&](const std::string& name, std::string& path, std::string& gradient,
+                           const std::string& shape) {
+    const bool first = &path == &options->receivers;
+    file(("--" + name).c_str(), path,
+         (shape + (first ? " (default: drawn, as all operands)" : "")).c_str());
+    file(("--grad-" + name).c_str(), gradient, (shape + ", runs the backward pass").c_str());
+  };
+  auto& o = *options;
   if (kind == attention_kind::gat) {
-    file("--target-score", options->receivers, "[rows, heads] (default: drawn, as all operands)");
-    file("--source-score", options->senders, "[columns, heads]");
-    file("--source", options->values, "[columns, heads, dim]");
+    operand("target-score", o.receivers, o.grad_receivers, "[rows, heads]");
+    operand("source-score", o.senders, o.grad_senders, "[columns, heads]");
+    operand("source", o.values, o.grad_values, "[columns, heads, dim]");
   } else if (kind == attention_kind::gatv2) {
-    file("--target", options->receivers, "[rows, heads, dim] (default: drawn, as all operands)");
-    file("--source", options->senders, "[columns, heads, dim]");
-    file("--attention", options->vector, "[heads, dim]");
+    operand("target", o.receivers, o.grad_receivers, "[rows, heads, dim]");
+    operand("source", o.senders, o.grad_senders, "[columns, heads, dim]");
+    operand("attention", o.vector, o.grad_vector, "[heads, dim]");
   } else {
-    file("--query", options->receivers, "[rows, heads, dim] (default: drawn, as all operands)");
-    file("--key", options->senders, "[columns, heads, dim]");
-    file("--value", options->values, "[columns, heads, dim]");
+    operand("query", o.receivers, o.grad_receivers, "[rows, heads, dim]");
+    operand("key", o.senders, o.grad_senders, "[columns, heads, dim]");
+    operand("value", o.values, o.grad_values, "[columns, heads, dim]");
     app->add_option_function<std::string>(
            "--scale",
            [options](const std::string& word) { options->scale = parse_real("--scale", word); },
@@ -261,6 +270,8 @@ void add_attention(CLI::App& root, attention_kind kind, const char* text) {
   file("-o,--output", options->output, "[rows, heads, dim]: f2 for f16, else f4");
   file("--logsumexp", options->logsumexp, "[rows, heads] of f4");
   file("--alpha", options->alpha, "[edges, heads] of f4, in the order of the graph");
+  file("--grad-output", options->grad_output, "[rows, heads, dim] (default: drawn)");
+  add_real(*app, "--dropout", options->dropout, "Of edges and heads, by --seed (default: 0)");
   add_count(*app, "--heads", options->heads, "Of drawn operands (default: 1)", 1, "H");
   add_count(*app, "--dim", options->dim, "Of a head of drawn operands (default: 64)", 1, "D");
   app->callback([options] { run(*options); });

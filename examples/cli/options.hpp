@@ -101,6 +101,15 @@ struct attention_options {
   std::string output;           // empty: not written
   std::string logsumexp;        // the same
   std::string alpha;            // the same
+  double dropout = 0;           // its mask follows from the run's seed
+  std::string grad_output;      // empty: drawn, if a gradient is wanted
+  // Gradients of the operands above; all empty: no backward pass.
+  std::string grad_receivers, grad_senders, grad_values, grad_vector;
+
+  bool wants_gradients() const {
+    return !(grad_receivers.empty() && grad_senders.empty() && grad_values.empty() &&
+             grad_vector.empty());
+  }
 };
 
 /// What `bench` times: a reduction, or a product.
