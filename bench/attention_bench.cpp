@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of attention on synthetic graphs, beside the floor: the plain row kernel of the same width.
 //   quipu_bench_attention --benchmark_filter=REGEX --benchmark_out=F --benchmark_out_format=json
-// Names are family/graph/features/element/heads; features are those of all heads together.
+// Names are family/graph/features/element/heads; features are those of all heads together. `both`
+// is forward and backward, `stash` the same with two numbers left for each edge between halves.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -41,7 +42,7 @@ struct stage {
     yardstick::fill_half(narrow.data(), count, ctx.stream);
     output = check(make_device_buffer<float>(ctx, count));
     logsumexp = check(make_device_buffer<float>(ctx, g.rows() * 16));
-    scratch = check(make_device_buffer<char>(ctx, std::int64_t{1} << 28));
+    scratch = check(make_device_buffer<char>(ctx, std::int64_t{1} << 29));
   }
   /// The same numbers serve every 16-bit operand.
   template <class T>
@@ -119,10 +120,10 @@ void time_forward(benchmark::State& state, const std::string& name, kind k, int 
   with_forward<T>(s, k, features, heads, [&](const auto& call) { measure(state, s, call); });
 }
 
-/// Forward and backward of the transformer, one after the other.
-template <class T>
-void time_both(benchmark::State& state, const std::string& name, int features, int heads) {
-  auto& s = on_stage(name);
+/// Calls use(call), where call() enqueues one backward pass of what with_forward leaves.
+template <class T, class Use>
+void with_backward(stage& s, kind k, std::int64_t features, std::int64_t heads, bool stash,
+                   Use use) {
   const auto g = s.made.view();
   const auto dim = features / heads;
   const auto read = [&](const buffer<float>& b, std::int64_t rows) {
@@ -131,23 +132,62 @@ void time_both(benchmark::State& state, const std::string& name, int features, i
   const auto write = [&](buffer<float>& b, std::int64_t rows) {
     return make_heads_view(reinterpret_cast<T*>(b.data()), rows, heads, dim);
   };
-  transformer_backward_args<T, I> b;
-  b.graph = g;
-  b.query = read(s.receivers, g.rows());
-  b.key = read(s.senders, g.columns());
-  b.value = read(s.values, g.columns());
-  b.grad_output = read(s.grad_output, g.rows());
-  b.output = make_heads_view(reinterpret_cast<const T*>(s.output.data()), g.rows(), heads, dim);
-  b.logsumexp = make_matrix_view<const float>(s.logsumexp.data(), g.rows(), heads);
-  b.scale = 1.0f / std::sqrt(static_cast<float>(dim));
-  b.grad_query = write(s.gradients[0], g.rows());
-  b.grad_key = write(s.gradients[1], g.columns());
-  b.grad_value = write(s.gradients[2], g.columns());
+  const auto numbers = [&](buffer<float>& b, std::int64_t rows, std::int64_t width) {
+    return make_matrix_view(reinterpret_cast<T*>(b.data()), rows, width);
+  };
+  buffer<float> stashed;
+  if (stash) stashed = check(make_device_buffer<float>(s.ctx, g.edges() * 2 * heads));
   const workspace scratch{s.scratch.data(), static_cast<std::size_t>(s.scratch.bytes())};
-  with_forward<T>(s, kind::transformer, features, heads, [&](const auto& forward) {
-    measure(state, s, [&] {
-      forward();
-      check(transformer_backward(s.ctx, b, scratch));
+  const auto run = [&](auto& b, const auto& call) {
+    b.graph = g;
+    b.output = make_heads_view(reinterpret_cast<const T*>(s.output.data()), g.rows(), heads, dim);
+    b.logsumexp = make_matrix_view<const float>(s.logsumexp.data(), g.rows(), heads);
+    b.grad_output = read(s.grad_output, g.rows());
+    if (stash) b.stash = make_matrix_view(stashed.data(), g.edges(), 2 * heads);
+    use(call);
+  };
+  if (k == kind::gat) {
+    gat_backward_args<T, I> b;
+    b.target_score = make_matrix_view(s.operand<T>(s.receivers), g.rows(), heads);
+    b.source_score = make_matrix_view(s.operand<T>(s.senders), g.columns(), heads);
+    b.source = read(s.values, g.columns());
+    b.grad_target_score = numbers(s.gradients[0], g.rows(), heads);
+    b.grad_source_score = numbers(s.gradients[1], g.columns(), heads);
+    b.grad_source = write(s.gradients[2], g.columns());
+    run(b, [&] { check(gat_backward(s.ctx, b, scratch)); });
+  } else if (k == kind::gatv2) {
+    gatv2_backward_args<T, I> b;
+    b.target = read(s.receivers, g.rows());
+    b.source = read(s.senders, g.columns());
+    b.attention = make_matrix_view(s.operand<T>(s.values), heads, dim);
+    b.grad_target = write(s.gradients[0], g.rows());
+    b.grad_source = write(s.gradients[1], g.columns());
+    b.grad_attention = numbers(s.gradients[2], heads, dim);
+    run(b, [&] { check(gatv2_backward(s.ctx, b, scratch)); });
+  } else {
+    transformer_backward_args<T, I> b;
+    b.query = read(s.receivers, g.rows());
+    b.key = read(s.senders, g.columns());
+    b.value = read(s.values, g.columns());
+    b.scale = 1.0f / std::sqrt(static_cast<float>(dim));
+    b.grad_query = write(s.gradients[0], g.rows());
+    b.grad_key = write(s.gradients[1], g.columns());
+    b.grad_value = write(s.gradients[2], g.columns());
+    run(b, [&] { check(transformer_backward(s.ctx, b, scratch)); });
+  }
+}
+
+/// Forward and backward, one after the other.
+template <class T>
+void time_both(benchmark::State& state, const std::string& name, kind k, int features, int heads,
+               bool stash) {
+  auto& s = on_stage(name);
+  with_forward<T>(s, k, features, heads, [&](const auto& forward) {
+    with_backward<T>(s, k, features, heads, stash, [&](const auto& backward) {
+      measure(state, s, [&] {
+        forward();
+        backward();
+      });
     });
   });
 }
@@ -186,7 +226,9 @@ void add_graph(const std::string& g, bool is_twin) {
   const int n = 7;
   for (const auto& [family, k] : kinds) {
     const std::string forward = std::string(family) + "_forward";
+    const std::string both = std::string(family) + "_both";
     add(forward + tail(128, "f32", 1), n, time_forward<float>, g, k, 128, 1);
+    add(both + tail(128, "f32", 1), n, time_both<float>, g, k, 128, 1, false);
     if (is_twin) continue;
     add(forward + tail(64, "f32", 1), n, time_forward<float>, g, k, 64, 1);
     add(forward + tail(256, "f32", 1), n, time_forward<float>, g, k, 256, 1);
@@ -194,11 +236,14 @@ void add_graph(const std::string& g, bool is_twin) {
     add(forward + tail(128, "f32", 8), n, time_forward<float>, g, k, 128, 8);
     add(forward + tail(128, "f16", 1), n, time_forward<float16>, g, k, 128, 1);
     add(forward + tail(256, "f16", 1), n, time_forward<float16>, g, k, 256, 1);
+    add(both + tail(64, "f32", 1), n, time_both<float>, g, k, 64, 1, false);
+    add(both + tail(256, "f32", 1), n, time_both<float>, g, k, 256, 1, false);
+    add(both + tail(128, "f32", 8), n, time_both<float>, g, k, 128, 8, false);
+    add(both + tail(128, "f16", 1), n, time_both<float16>, g, k, 128, 1, false);
+    add(std::string(family) + "_stash" + tail(128, "f32", 1), n, time_both<float>, g, k, 128, 1,
+        true);
   }
-  add("transformer_both" + tail(128, "f32", 1), n, time_both<float>, g, 128, 1);
   if (is_twin) return;
-  add("transformer_both" + tail(128, "f16", 1), n, time_both<float16>, g, 128, 1);
-  add("transformer_both" + tail(128, "f32", 8), n, time_both<float>, g, 128, 8);
   for (const int f : {64, 128, 256}) {
     add("floor/" + g + "/" + std::to_string(f) + "/f32/h1", n, time_floor, g, f);
   }
