@@ -82,10 +82,9 @@ struct slice_edges {
 ///                                                finds it. On the device whole warps share the
 ///                                                work: a lane finds one and tells the others
 ///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
-///   auto for_row(at, row) const                  device only: what visits the edges of a row in
-///   its
-///                                                place, with what it must know of the row; with a
-///                                                total, see device_totals.cuh
+///   auto for_row(at, row) const                  device only: what visits the edges of a row
+///                                                instead, with what it must know of the row; with
+///                                                a total, see device_totals.cuh
 ///   static constexpr bool takes_absent_rows      rows of edges that a partial batch has not are
 ///                                                zeros, so that `visit` need not ask
 ///   static constexpr bool by_heads               device only: a tile is a head (head_tile)

@@ -21,6 +21,16 @@ template <int Lanes, class A>
 __device__ inline A tell_group(A value, int from) {
   return __shfl_sync(group_mask<Lanes>(), value, from, Lanes);
 }
+
+/// The sum over the lanes of a group, in all of them.
+template <int Lanes, class A>
+__device__ inline A sum_group(A x) {
+#pragma unroll
+  for (int offset = Lanes / 2; offset > 0; offset /= 2) {
+    x += __shfl_xor_sync(group_mask<Lanes>(), x, offset);
+  }
+  return x;
+}
 #endif
 
 /// Sums over the lanes of a group, for `Count` values at once: a tree that halves the values at

@@ -30,11 +30,7 @@ __device__ void write_row_alpha(const csr_view<I, O>& csr, std::int64_t row, std
   A* at = alpha + head;
   A largest = -static_cast<A>(INFINITY);
   for (auto edge = begin + warp; edge < end; edge += Threads / 32) {
-    A logit = logit_part(lane, row, csr.indices[edge], edge, head);
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
-      logit += __shfl_xor_sync(0xffffffffu, logit, offset);
-    }
+    const A logit = sum_group<32>(logit_part(lane, row, csr.indices[edge], edge, head));
     if (lane == 0) at[edge * alpha_stride] = logit;
     largest = logit > largest ? logit : largest;
   }

@@ -43,7 +43,7 @@ struct gat_receivers : receivers_half<T> {
   template <class Tile, class I>
   __device__ void finish(const lane_position<Tile>& at, const row_edges<I>& row,
                          const state<Tile>& s) const {
-    const A score = sum_group<Tile>(s.score);
+    const A score = sum_group<Tile::lanes>(s.score);
     if (lane_of_group<Tile>() == 0) grad_score.at(row.row, at.head) = narrow<T>(score);
   }
 
@@ -129,7 +129,7 @@ struct gat_senders : senders_half<T, O> {
   template <class Tile, class I>
   __device__ void finish(const lane_position<Tile>& at, const row_edges<I>& row,
                          const state<Tile>& s) const {
-    const A score = sum_group<Tile>(s.score);
+    const A score = sum_group<Tile::lanes>(s.score);
     if (lane_of_group<Tile>() == 0) grad_score.at(row.row, at.head) = narrow<T>(score);
     store_fragment(at,
                    grad_source.data + static_cast<std::int64_t>(row.row) * grad_source.row_stride +

@@ -43,8 +43,8 @@ struct gatv2_edges {
     const int first = Slots::first(lane_of_group<Tile>());
 #pragma unroll
     for (int u = 0; u < Batch::size; ++u) {
-      const A whole =
-          sum_group<Tile>(leaky_dot(at, slope, own, attention, [&](int i) { return row(u, i); }));
+      const A whole = sum_group<Tile::lanes>(
+          leaky_dot(at, slope, own, attention, [&](int i) { return row(u, i); }));
 #pragma unroll
       for (int h = 0; h < Slots::held; ++h) logit[h] = first + h == u ? whole : logit[h];
     }

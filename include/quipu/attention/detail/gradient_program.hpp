@@ -62,16 +62,6 @@ __device__ inline int lane_of_group() {
   return static_cast<int>(threadIdx.x) % Tile::lanes;
 }
 
-/// The sum over the lanes of a group, in all of them.
-template <class Tile, class A>
-__device__ inline A sum_group(A x) {
-#pragma unroll
-  for (int offset = Tile::lanes / 2; offset > 0; offset /= 2) {
-    x += __shfl_xor_sync(group_mask<Tile::lanes>(), x, offset);
-  }
-  return x;
-}
-
 /// The sender of edge u on the receivers' side, the receiver on the senders', `u` differing from
 /// lane to lane: chosen step by step, because an array with such an index goes to memory.
 template <class Batch>
@@ -192,7 +182,8 @@ struct receivers_half {
     read_head(at, grad_output.head_of(row, at.head), grad);
 #pragma unroll
     for (int i = 0; i < Tile::elements; ++i) dot += grad[i] * own[i];
-    const softmax_record<A> r{logsumexp.at(row, at.head) * log2_of_e<A>, sum_group<Tile>(dot)};
+    const softmax_record<A> r{logsumexp.at(row, at.head) * log2_of_e<A>,
+                              sum_group<Tile::lanes>(dot)};
     if (lane_of_group<Tile>() == 0) records[row * heads + at.head] = r;
     return r;
   }

@@ -117,11 +117,7 @@ struct softmax_program {
   template <class Tile>
   __device__ void finish(const lane_position<Tile>& at, const row_edges<I>& row,
                          state<Tile> s) const {
-    A total = s.total;
-#pragma unroll
-    for (int offset = Tile::lanes / 2; offset > 0; offset /= 2) {
-      total += __shfl_xor_sync(group_mask<Tile::lanes>(), total, offset);
-    }
+    const A total = sum_group<Tile::lanes>(s.total);
     const A inverse = total == A{0} ? A{0} : A{1} / total;
 #pragma unroll
     for (int i = 0; i < Tile::elements; ++i) s.sum[i] *= inverse;
@@ -184,11 +180,7 @@ struct softmax_program {
 #pragma unroll 1
     for (auto edge = edges.first_edge; edge < edges.first_edge + edges.count; ++edge) {
       const auto column = static_cast<std::int64_t>(indices[edge]);
-      A dot = dot_part(column);
-#pragma unroll
-      for (int offset = Tile::lanes / 2; offset > 0; offset /= 2) {
-        dot += __shfl_xor_sync(group_mask<Tile::lanes>(), dot, offset);
-      }
+      const A dot = sum_group<Tile::lanes>(dot_part(column));
       const auto means = exponent(edge);
       raise<Tile>(s, means(dot));
       const A w = quick_exp2(means.above(dot, weight_base(s.base)));
