@@ -64,7 +64,50 @@ void check_scalars(argument_check& c, const matrix_view<A>& m, std::int64_t rows
   c.pointer(m.data_handle(), rows * heads, what);
 }
 
-/// What every attention forward has: a graph, results, and the senders' rows that they are made of.
+/// Results may share no element with what they are made of.
+template <class Args, class... Read>
+void check_results_apart(argument_check& c, const Args& a, const Read&... read) {
+  check_apart(c, "output: overlaps an operand", a.output, read...);
+  check_apart(c, "logsumexp: overlaps an operand", a.logsumexp, read...);
+  check_apart(c, "alpha: overlaps an operand", a.alpha, read...);
+}
+
+/// A vector for each head.
+template <class T>
+void check_vectors(argument_check& c, const matrix_view<T>& m, std::int64_t heads, std::int64_t dim,
+                   const heads_names& names) {
+  c.matrix(m, heads, dim, names.pointer, names.heads, names.dim, names.strides);
+}
+
+/// The operands of a pass, forward or backward: both call them the same.
+template <class Args>
+void check_operands(argument_check& c, const Args& a, std::int64_t heads, std::int64_t dim) {
+  const auto rows = a.graph.rows(), columns = a.graph.columns();
+  if constexpr (requires { a.query; }) {
+    check_heads(c, a.query, rows, heads, dim, QUIPU_HEADS_NAMES("query", "rows"));
+    check_heads(c, a.key, columns, heads, dim, QUIPU_HEADS_NAMES("key", "columns"));
+    check_heads(c, a.value, columns, heads, dim, QUIPU_HEADS_NAMES("value", "columns"));
+    if (a.bias.data_handle() != nullptr) {
+      check_scalars(c, a.bias, a.graph.edges(), heads, "bias: [edges, heads] wanted");
+    }
+    c.that(a.scale == a.scale, "scale: NaN");
+  } else if constexpr (requires { a.target_score; }) {
+    check_heads(c, a.source, columns, heads, dim, QUIPU_HEADS_NAMES("source", "columns"));
+    check_scalars(c, a.target_score, rows, heads, "target_score: [rows, heads] wanted");
+    check_scalars(c, a.source_score, columns, heads, "source_score: [columns, heads] wanted");
+  } else {
+    check_heads(c, a.target, rows, heads, dim, QUIPU_HEADS_NAMES("target", "rows"));
+    check_heads(c, a.source, columns, heads, dim, QUIPU_HEADS_NAMES("source", "columns"));
+    check_vectors(c, a.attention, heads, dim, QUIPU_HEADS_NAMES("attention", "heads"));
+  }
+  if constexpr (requires { a.slope; }) c.that(a.slope == a.slope, "slope: NaN");
+}
+
+inline void check_dropout(argument_check& c, const attention_dropout& d) {
+  c.that(d.probability >= 0 && d.probability < 1, "dropout: probability is outside [0, 1)");
+}
+
+/// What every attention forward has: a graph, results, and operands.
 template <class Args>
 void check_attention(argument_check& c, const Args& a) {
   const auto& g = a.graph;
@@ -85,74 +128,30 @@ void check_attention(argument_check& c, const Args& a) {
                 "graph: incomplete, or not where the context works");
     }
   }
-}
-
-/// Results may share no element with what they are made of.
-template <class Args, class... Read>
-void check_results_apart(argument_check& c, const Args& a, const Read&... read) {
-  check_apart(c, "output: overlaps an operand", a.output, read...);
-  check_apart(c, "logsumexp: overlaps an operand", a.logsumexp, read...);
-  check_apart(c, "alpha: overlaps an operand", a.alpha, read...);
-}
-
-/// A vector for each head.
-template <class T>
-void check_vectors(argument_check& c, const matrix_view<T>& m, std::int64_t heads, std::int64_t dim,
-                   const heads_names& names) {
-  c.matrix(m, heads, dim, names.pointer, names.heads, names.dim, names.strides);
-}
-
-inline void check_dropout(argument_check& c, const attention_dropout& d) {
-  c.that(d.probability >= 0 && d.probability < 1, "dropout: probability is outside [0, 1)");
-}
-
-template <class A>
-void check_slope(argument_check& c, A slope) {
-  c.that(slope == slope, "slope: NaN");
+  check_operands(c, a, heads, dim);
 }
 
 template <class Context, class T, class I, class O>
 status check_arguments(const Context& ctx, const gatv2_forward_args<T, I, O>& a) {
   argument_check c(ctx);
-  const auto& g = a.graph;
-  const auto heads = a.output.extent(1), dim = a.output.extent(2);
   check_attention(c, a);
-  check_heads(c, a.target, g.rows(), heads, dim, QUIPU_HEADS_NAMES("target", "rows"));
-  check_heads(c, a.source, g.columns(), heads, dim, QUIPU_HEADS_NAMES("source", "columns"));
-  check_vectors(c, a.attention, heads, dim, QUIPU_HEADS_NAMES("attention", "heads"));
   check_results_apart(c, a, a.target, a.source, a.attention);
-  check_slope(c, a.slope);
   return c.outcome();
 }
 
 template <class Context, class T, class I, class O>
 status check_arguments(const Context& ctx, const transformer_forward_args<T, I, O>& a) {
   argument_check c(ctx);
-  const auto& g = a.graph;
-  const auto heads = a.output.extent(1), dim = a.output.extent(2);
   check_attention(c, a);
-  check_heads(c, a.query, g.rows(), heads, dim, QUIPU_HEADS_NAMES("query", "rows"));
-  check_heads(c, a.key, g.columns(), heads, dim, QUIPU_HEADS_NAMES("key", "columns"));
-  check_heads(c, a.value, g.columns(), heads, dim, QUIPU_HEADS_NAMES("value", "columns"));
-  if (a.bias.data_handle() != nullptr) {
-    check_scalars(c, a.bias, g.edges(), heads, "bias: [edges, heads] wanted");
-  }
   check_results_apart(c, a, a.query, a.key, a.value, a.bias);
-  c.that(a.scale == a.scale, "scale: NaN");
   return c.outcome();
 }
 
 template <class Context, class T, class I, class O>
 status check_arguments(const Context& ctx, const gat_forward_args<T, I, O>& a) {
   argument_check c(ctx);
-  const auto& g = a.graph;
-  const auto heads = a.output.extent(1), dim = a.output.extent(2);
   check_attention(c, a);
-  check_heads(c, a.source, g.columns(), heads, dim, QUIPU_HEADS_NAMES("source", "columns"));
-  check_scalars(c, a.target_score, g.rows(), heads, "target_score: [rows, heads] wanted");
-  check_scalars(c, a.source_score, g.columns(), heads, "source_score: [columns, heads] wanted");
   check_results_apart(c, a, a.source, a.target_score, a.source_score);
-  check_slope(c, a.slope);
   return c.outcome();
 }
 
