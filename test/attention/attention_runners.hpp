@@ -121,45 +121,50 @@ attention_outcome<T> empty_outcome(const attention_problem<T, I, O>& p) {
           stored_matrix<A>(static_cast<std::int64_t>(p.graph.indices.size()), heads, poison_value)};
 }
 
+/// The operands of a pass, forward or backward: both call them the same.
+template <class Args, class T, class I, class O>
+void give_operands(Args& a, const attention_problem<T, I, O>& p, const quipu::graph_view<I, O>& g,
+                   const operand_memory<T>& in) {
+  using A = quipu::accumulator<T>;
+  a.graph = g;
+  a.dropout = p.dropout;
+  if constexpr (requires { a.slope; }) a.slope = static_cast<A>(p.slope);
+  if constexpr (requires { a.query; }) {
+    a.query = p.receivers.view(in.receivers);
+    a.key = p.senders.view(in.senders);
+    a.value = p.values.view(in.values);
+    a.scale = static_cast<A>(p.scale);
+    if (p.bias.rows > 0) a.bias = view_at(p.bias, in.bias);
+  } else if constexpr (requires { a.target_score; }) {
+    a.target_score = view_at(p.receiver_scores, in.receiver_scores);
+    a.source_score = view_at(p.sender_scores, in.sender_scores);
+    a.source = p.senders.view(in.senders);
+  } else {
+    a.target = p.receivers.view(in.receivers);
+    a.source = p.senders.view(in.senders);
+    a.attention = view_at(p.vector, in.vector);
+  }
+}
+
 /// Calls use(args) with the arguments of the problem's kind.
 template <class T, class I, class O, class Use>
 auto with_arguments(const attention_problem<T, I, O>& p, const quipu::graph_view<I, O>& g,
                     const operand_memory<T>& in, const attention_outcome<T>& out,
                     const attention_memory<T>& at, Use use) {
-  using A = quipu::accumulator<T>;
   const auto run = [&](auto a) {
-    a.graph = g;
+    give_operands(a, p, g, in);
     a.output = out.output.view(at.output);
     a.logsumexp = view_at(out.logsumexp, at.logsumexp);
     if (p.wants_alpha) a.alpha = view_at(out.alpha, at.alpha);
-    a.dropout = p.dropout;
-    if constexpr (requires { a.slope; }) a.slope = static_cast<A>(p.slope);
     return use(a);
   };
   switch (p.kind) {
-    case oracle::attention::gat: {
-      quipu::gat_forward_args<T, I, O> a;
-      a.target_score = view_at(p.receiver_scores, in.receiver_scores);
-      a.source_score = view_at(p.sender_scores, in.sender_scores);
-      a.source = p.senders.view(in.senders);
-      return run(a);
-    }
-    case oracle::attention::gatv2: {
-      quipu::gatv2_forward_args<T, I, O> a;
-      a.target = p.receivers.view(in.receivers);
-      a.source = p.senders.view(in.senders);
-      a.attention = view_at(p.vector, in.vector);
-      return run(a);
-    }
-    default: {
-      quipu::transformer_forward_args<T, I, O> a;
-      a.query = p.receivers.view(in.receivers);
-      a.key = p.senders.view(in.senders);
-      a.value = p.values.view(in.values);
-      a.scale = static_cast<A>(p.scale);
-      if (p.bias.rows > 0) a.bias = view_at(p.bias, in.bias);
-      return run(a);
-    }
+    case oracle::attention::gat:
+      return run(quipu::gat_forward_args<T, I, O>{});
+    case oracle::attention::gatv2:
+      return run(quipu::gatv2_forward_args<T, I, O>{});
+    default:
+      return run(quipu::transformer_forward_args<T, I, O>{});
   }
 }
 

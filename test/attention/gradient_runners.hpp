@@ -71,54 +71,36 @@ auto with_gradient_arguments(const gradient_problem<T, I, O>& p, const quipu::gr
                              const operand_memory<T>& in, const attention_outcome<T>& left,
                              const gradient_outcome<T>& out, const gradient_memory<T>& at,
                              Use use) {
-  using A = quipu::accumulator<T>;
   const auto& f = p.forward;
   const auto run = [&](auto a) {
-    a.graph = g;
+    give_operands(a, f, g, in);
     a.output = left.output.template view<const T>(at.output);
     a.logsumexp = view_at(left.logsumexp, at.logsumexp);
     a.grad_output = p.grad_output.template view<const T>(at.grad_output);
-    a.dropout = f.dropout;
     if (p.stash) a.stash = view_at(out.stash, at.stash);
-    if constexpr (requires { a.slope; }) a.slope = static_cast<A>(f.slope);
-    return use(a);
-  };
-  switch (f.kind) {
-    case oracle::attention::gat: {
-      quipu::gat_backward_args<T, I, O> a;
-      a.target_score = view_at(f.receiver_scores, in.receiver_scores);
-      a.source_score = view_at(f.sender_scores, in.sender_scores);
-      a.source = f.senders.view(in.senders);
-      a.grad_target_score = view_at(out.receiver_scores, at.receiver_scores);
-      a.grad_source_score = view_at(out.sender_scores, at.sender_scores);
-      a.grad_source = out.senders.view(at.senders);
-      return run(a);
-    }
-    case oracle::attention::gatv2: {
-      quipu::gatv2_backward_args<T, I, O> a;
-      a.target = f.receivers.view(in.receivers);
-      a.source = f.senders.view(in.senders);
-      a.attention = view_at(f.vector, in.vector);
-      a.grad_target = out.receivers.view(at.receivers);
-      a.grad_source = out.senders.view(at.senders);
-      a.grad_attention = view_at(out.vector, at.vector);
-      return run(a);
-    }
-    default: {
-      quipu::transformer_backward_args<T, I, O> a;
-      a.query = f.receivers.view(in.receivers);
-      a.key = f.senders.view(in.senders);
-      a.value = f.values.view(in.values);
+    if constexpr (requires { a.grad_query; }) {
       a.grad_query = out.receivers.view(at.receivers);
       a.grad_key = out.senders.view(at.senders);
       a.grad_value = out.values.view(at.values);
-      a.scale = static_cast<A>(f.scale);
-      if (f.bias.rows > 0) {
-        a.bias = view_at(f.bias, in.bias);
-        a.grad_bias = view_at(out.bias, at.bias);
-      }
-      return run(a);
+      if (f.bias.rows > 0) a.grad_bias = view_at(out.bias, at.bias);
+    } else if constexpr (requires { a.grad_attention; }) {
+      a.grad_target = out.receivers.view(at.receivers);
+      a.grad_source = out.senders.view(at.senders);
+      a.grad_attention = view_at(out.vector, at.vector);
+    } else {
+      a.grad_target_score = view_at(out.receiver_scores, at.receiver_scores);
+      a.grad_source_score = view_at(out.sender_scores, at.sender_scores);
+      a.grad_source = out.senders.view(at.senders);
     }
+    return use(a);
+  };
+  switch (f.kind) {
+    case oracle::attention::gat:
+      return run(quipu::gat_backward_args<T, I, O>{});
+    case oracle::attention::gatv2:
+      return run(quipu::gatv2_backward_args<T, I, O>{});
+    default:
+      return run(quipu::transformer_backward_args<T, I, O>{});
   }
 }
 
