@@ -15,8 +15,6 @@
 
 namespace gatv2 {
 
-inline constexpr float elu_limit = -1;
-
 #ifdef __CUDACC__
 #define GATV2_HD __host__ __device__
 #else
@@ -25,7 +23,7 @@ inline constexpr float elu_limit = -1;
 
 GATV2_HD inline float elu(float x) { return x > 0 ? x : expm1f(x); }
 /// By its result: elu'(x) = elu(x) + 1 below 0.
-GATV2_HD inline float elu_slope(float y) { return y > 0 ? 1.0f : y - elu_limit; }
+GATV2_HD inline float elu_slope(float y) { return y > 0 ? 1.0f : y + 1; }
 
 /// Cross entropy of one row of logits, its gradient over `rows`; returns the loss.
 GATV2_HD inline float cross_entropy(const float* logits, std::int32_t label, std::int64_t classes,
