@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_layer.hpp"
 #include "load_graph.hpp"
 #include "matrix.hpp"
 #include "names.hpp"
@@ -23,10 +24,25 @@ struct measurement {
   bench_op op;
   element_kind dtype;
   std::int64_t features;
+  std::int64_t heads;
   double median = 0;  // milliseconds
   double lowest = 0;
   double gathered = 0;  // bytes of sender rows
 };
+
+bool is_attention(bench_op op) { return op >= bench_op::gat; }
+bool is_backward(bench_op op) { return op >= bench_op::gat_backward; }
+attention_kind kind_of(bench_op op) {
+  const auto first = is_backward(op) ? bench_op::gat_backward : bench_op::gat;
+  return static_cast<attention_kind>(static_cast<int>(op) - static_cast<int>(first));
+}
+/// Rows of all features that an operation gathers for an edge.
+int gathered_rows(bench_op op) {
+  if (!is_attention(op)) return 1;
+  const auto kind = kind_of(op);
+  if (!is_backward(op)) return kind == attention_kind::transformer ? 2 : 1;
+  return kind == attention_kind::gat ? 2 : kind == attention_kind::gatv2 ? 3 : 4;
+}
 
 /// A bar on stderr while a person watches; nothing in a pipe.
 class progress {
@@ -64,18 +80,23 @@ template <class T, class I, class Context>
 class bench_case {
  public:
   bench_case(const bench_options& options, const Context& ctx, const graph_view<I, I>& g,
-             bench_op op, std::int64_t features)
+             bench_op op, std::int64_t features, std::int64_t heads)
       : options_(options),
         ctx_(ctx),
         graph_(g),
         features_(features),
-        x_(place(ctx, draw_matrix<T>(g.columns(), features, options.run.seed, 1).values)),
-        y_(make_buffer<T>(ctx, g.rows() * features)),
-        measured_{op, element_kind_of<T>, features} {
-    measured_.gathered = static_cast<double>(g.edges()) * static_cast<double>(features) * sizeof(T);
+        measured_{op, element_kind_of<T>, features, heads} {
+    measured_.gathered = static_cast<double>(g.edges()) * static_cast<double>(features) *
+                         sizeof(T) * gathered_rows(op);
   }
 
   measurement run() {
+    if (is_attention(measured_.op)) {
+      time_attention();
+      return measured_;
+    }
+    x_ = draw_onto<T>(ctx_, options_.run.seed)(graph_.columns(), features_, 1);
+    y_ = make_buffer<T>(ctx_, graph_.rows() * features_);
     if (measured_.op == bench_op::spmm) {
       time_spmm();
     } else if (measured_.op == bench_op::sddmm) {
@@ -129,6 +150,26 @@ class bench_case {
     time_many(options_, ctx_, measured_, [&] { require("sddmm", sddmm(ctx_, args)); });
   }
 
+  void time_attention() {
+    attention_layer<T, I, Context> layer(ctx_, graph_, kind_of(measured_.op), measured_.heads,
+                                         features_ / measured_.heads);
+    const auto draw = draw_onto<T>(ctx_, options_.run.seed);
+    layer.fill_operands(draw);
+    const auto name = name_of(measured_.op);
+    const auto time = [&](auto& a) {
+      auto scratch = make_scratch(ctx_, a);
+      time_many(options_, ctx_, measured_,
+                [&] { require(name, start_attention(ctx_, a, scratch)); });
+    };
+    if (!is_backward(measured_.op)) return layer.forward(time);
+    layer.fill_gradients(draw);
+    layer.forward([&](auto& a) {  // leaves what backward reads
+      auto scratch = make_scratch(ctx_, a);
+      require(name, start_attention(ctx_, a, scratch));
+    });
+    layer.backward(time);
+  }
+
   const bench_options& options_;
   const Context& ctx_;
   graph_view<I, I> graph_;
@@ -137,21 +178,46 @@ class bench_case {
   measurement measured_;
 };
 
-template <class I, class Context>
-std::vector<measurement> measure_all(const bench_options& options, const Context& ctx,
-                                     const graph_view<I, I>& g) {
-  progress shown(options.ops.size() * options.run.dtypes.size() * options.features.size());
-  std::vector<measurement> all;
+/// One of the operations that are asked for, on elements of one type.
+struct wanted_case {
+  bench_op op;
+  element_kind dtype;
+  std::int64_t features, heads;
+};
+
+std::vector<wanted_case> cases_of(const bench_options& options) {
+  std::vector<wanted_case> all;
   for (const auto op : options.ops) {
     for (const auto dtype : options.run.dtypes) {
       for (const auto features : options.features) {
-        all.push_back(dispatch_dtype(dtype, [&](auto tag) {
-          using T = typename decltype(tag)::type;
-          return bench_case<T, I, Context>(options, ctx, g, op, features).run();
-        }));
-        shown.step();
+        if (!is_attention(op)) {
+          all.push_back({op, dtype, features, 1});
+          continue;
+        }
+        for (const auto heads : options.heads) {
+          if (features % heads != 0) {
+            throw bad_input(fmt::format("--heads: {} do not divide {} features", heads, features));
+          }
+          all.push_back({op, dtype, features, heads});
+        }
       }
     }
+  }
+  return all;
+}
+
+template <class I, class Context>
+std::vector<measurement> measure_all(const bench_options& options, const Context& ctx,
+                                     const graph_view<I, I>& g) {
+  const auto cases = cases_of(options);
+  progress shown(cases.size());
+  std::vector<measurement> all;
+  for (const auto& c : cases) {
+    all.push_back(dispatch_dtype(c.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      return bench_case<T, I, Context>(options, ctx, g, c.op, c.features, c.heads).run();
+    }));
+    shown.step();
   }
   return all;
 }
@@ -169,6 +235,7 @@ json to_json(const std::string& graph, const std::string& device, std::int64_t r
         {{"op", name_of(m.op)},
          {"dtype", name_of(m.dtype)},
          {"features", m.features},
+         {"heads", m.heads},
          {"median_ms", m.median},
          {"min_ms", m.lowest},
          {"gathered_gb_per_s", per_second_in_billions(m.gathered, m.median)},
@@ -186,14 +253,16 @@ std::string to_text(const json& report) {
   table t({{"op", align::left},
            {"dtype", align::left},
            {"features"},
+           {"heads"},
            {"median ms"},
            {"min ms"},
            {"gathered GB/s"},
            {"Gedges/s"}});
   for (const auto& r : report["results"]) {
     t.add({r["op"].get<std::string>(), r["dtype"].get<std::string>(),
-           grouped(r["features"].get<std::int64_t>()), rounded(r["median_ms"].get<double>()),
-           rounded(r["min_ms"].get<double>()), rounded(r["gathered_gb_per_s"].get<double>()),
+           grouped(r["features"].get<std::int64_t>()), grouped(r["heads"].get<std::int64_t>()),
+           rounded(r["median_ms"].get<double>()), rounded(r["min_ms"].get<double>()),
+           rounded(r["gathered_gb_per_s"].get<double>()),
            rounded(r["edges_per_s"].get<double>() / 1e9)});
   }
   return out + "\n" + t.text();
@@ -213,7 +282,9 @@ void write_json(const std::string& path, const json& report) {
 void run(const bench_options& options) {
   const auto source = load_graph(options.graph);
   graph_options wanted;  // the factors of walk and symmetric count a sender's edges
-  if (!counts_senders(options.norm)) wanted.reverse = edge_option::keep;
+  if (!counts_senders(options.norm) && std::ranges::none_of(options.ops, is_backward)) {
+    wanted.reverse = edge_option::keep;
+  }
   with_graph(source, options.run, wanted,
              [&](const auto& ctx, const std::string& device, const auto& built) {
                const auto g = built.view();

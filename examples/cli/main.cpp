@@ -306,7 +306,9 @@ void add_bench(CLI::App& root) {
   auto* app = root.add_subcommand("bench", "Time operations: median of many runs");
   add_graph(*app, options->graph);
   add_run(*app, options->run);
-  add_list(*app, "--op", "Of sum, mean, min, max, spmm, sddmm (default: sum)",
+  add_list(*app, "--op",
+           "Of sum, mean, min, max, spmm, sddmm, gat, gatv2, transformer, gat_backward, "
+           "gatv2_backward, transformer_backward (default: sum)",
            [options](const auto& text) { options->ops = choose_all("--op", text, bench_names()); });
   add_norm(*app, options->norm);
   add_backend(*app, options->plan);
@@ -315,6 +317,8 @@ void add_bench(CLI::App& root) {
   });
   add_list(*app, "--features", "Widths (default: 64)",
            [options](const auto& text) { options->features = parse_counts("--features", text); });
+  add_list(*app, "--heads", "Of attention, which share the features (default: 1)",
+           [options](const auto& text) { options->heads = parse_counts("--heads", text); });
   add_count(*app, "--repeat", options->repeat, "Timed runs (default: 20)", 1);
   app->add_option("--json", options->json_file, "Also write the results here")->type_name("FILE");
   app->callback([options] { run(*options); });

@@ -19,8 +19,18 @@ inline const std::vector<std::pair<std::string, reduce>>& reduce_names() {
 
 inline const std::vector<std::pair<std::string, bench_op>>& bench_names() {
   static const std::vector<std::pair<std::string, bench_op>> names{
-      {"sum", bench_op::sum}, {"mean", bench_op::mean}, {"min", bench_op::min},
-      {"max", bench_op::max}, {"spmm", bench_op::spmm}, {"sddmm", bench_op::sddmm}};
+      {"sum", bench_op::sum},
+      {"mean", bench_op::mean},
+      {"min", bench_op::min},
+      {"max", bench_op::max},
+      {"spmm", bench_op::spmm},
+      {"sddmm", bench_op::sddmm},
+      {"gat", bench_op::gat},
+      {"gatv2", bench_op::gatv2},
+      {"transformer", bench_op::transformer},
+      {"gat_backward", bench_op::gat_backward},
+      {"gatv2_backward", bench_op::gatv2_backward},
+      {"transformer_backward", bench_op::transformer_backward}};
   return names;
 }
 

@@ -112,8 +112,21 @@ struct attention_options {
   }
 };
 
-/// What `bench` times: a reduction, or a product.
-enum class bench_op : std::uint8_t { sum, mean, min, max, spmm, sddmm };
+/// What `bench` times: a reduction, a product, or attention.
+enum class bench_op : std::uint8_t {
+  sum,
+  mean,
+  min,
+  max,
+  spmm,
+  sddmm,
+  gat,
+  gatv2,
+  transformer,
+  gat_backward,
+  gatv2_backward,
+  transformer_backward
+};
 
 struct bench_options {
   run_options run;
@@ -121,7 +134,8 @@ struct bench_options {
   std::vector<bench_op> ops{bench_op::sum};
   normalisation norm = normalisation::none;
   spmm_options plan;
-  std::vector<std::int64_t> features{64};
+  std::vector<std::int64_t> features{64};  // of all heads together
+  std::vector<std::int64_t> heads{1};      // of attention
   std::int32_t repeat = 20;
   std::string json_file;  // empty: the table alone
 };

@@ -197,6 +197,21 @@ TEST_CASE("bench measures every combination", "[cli]") {
   }
 }
 
+TEST_CASE("bench measures attention by heads", "[cli]") {
+  const workshop w;
+  w.succeed(
+      "bench synthetic:cora --op sum,gat,gatv2,transformer,gat_backward,gatv2_backward,"
+      "transformer_backward --features 8 --heads 1,4 --repeat 2 --json b.json");
+  const auto r = nlohmann::json::parse(content(w / "b.json"));
+  REQUIRE(r["results"].size() == 13);  // a sum has no heads
+  CHECK(r["results"][0]["heads"] == 1);
+  const auto& last = r["results"][12];
+  CHECK(last["op"] == "transformer_backward");
+  CHECK(last["heads"] == 4);
+  CHECK(last["features"] == 8);
+  for (const auto& m : r["results"]) CHECK(m["edges_per_s"] > 0);
+}
+
 TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
   const workshop w;
   write_small(w);
@@ -258,6 +273,8 @@ TEST_CASE("bad input ends with 2, one line, and nothing written", "[cli]") {
       {"bench synthetic:nobody --json b.json", "synthetic:nobody: "},
       {"bench missing.mtx --json b.json", "missing.mtx: "},
       {"bench small.txt --features 0 --json b.json", "--features: "},
+      {"bench small.txt --op gat --heads 3 --features 8 --json b.json", "--heads: 3 "},
+      {"bench small.txt --op gat --heads 0 --json b.json", "--heads: "},
       {"bench small.txt --features -4 --json b.json", "--features: "},
       {"bench small.txt --features 1000000000000 --json b.json", "--features: 1000000000000 "},
       {"bench small.txt --features 2147483646 --json b.json", "--features: 2147483646 "},
