@@ -4,9 +4,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "quipu/core/buffer.hpp"
@@ -79,7 +81,8 @@ class device_timer {
   device_timer& operator=(const device_timer&) = delete;
 
   /// Milliseconds of one run. The stream is held while the host enqueues, so that its pace is not
-  /// timed.
+  /// timed. Long runs are followed by rests: after half a minute of full load an H200 reaches its
+  /// power cap, and what comes last would be timed at two thirds of the clock (docs/performance.md).
   double once(const std::function<void()>& work) {
     yardstick::hold(60, ctx_.stream);
     (void)cudaEventRecord(begin_, ctx_.stream);
@@ -88,6 +91,7 @@ class device_timer {
     (void)cudaEventSynchronize(end_);
     float ms = 0;
     (void)cudaEventElapsedTime(&ms, begin_, end_);
+    if (ms > 1) std::this_thread::sleep_for(std::chrono::duration<float, std::milli>(2 * ms));
     return ms;
   }
 
