@@ -120,7 +120,19 @@ void time_forward(benchmark::State& state, const std::string& name, kind k, int 
   with_forward<T>(s, k, features, heads, [&](const auto& call) { measure(state, s, call); });
 }
 
-/// Calls use(call), where call() enqueues one backward pass of what with_forward leaves.
+/// What a layer is given and gives, forward and backward, without its workspace: the graph, four
+/// operands a side of a transformer, three of the others, logsumexp.
+double bytes_of_layer(const graph_view<I, I>& g, kind k, double row_bytes, std::int64_t heads) {
+  const auto rows = static_cast<double>(g.rows()), columns = static_cast<double>(g.columns());
+  const double ids = sizeof(I) * (3.0 * static_cast<double>(g.edges()) + rows + columns);
+  const double receivers = k == kind::gat ? 2 : 4;  // output, its gradient; target, its gradient
+  const double senders = k == kind::transformer ? 4 : 2;
+  return ids + row_bytes * (receivers * rows + senders * columns) +
+         sizeof(float) * rows * static_cast<double>(heads);
+}
+
+/// Calls use(call, workspace bytes), where call() enqueues one backward pass of what with_forward
+/// leaves.
 template <class T, class Use>
 void with_backward(stage& s, kind k, std::int64_t features, std::int64_t heads, bool stash,
                    Use use) {
@@ -144,7 +156,7 @@ void with_backward(stage& s, kind k, std::int64_t features, std::int64_t heads, 
     b.logsumexp = make_matrix_view<const float>(s.logsumexp.data(), g.rows(), heads);
     b.grad_output = read(s.grad_output, g.rows());
     if (stash) b.stash = make_matrix_view(stashed.data(), g.edges(), 2 * heads);
-    use(call);
+    use(call, workspace_bytes(s.ctx, b));
   };
   if (k == kind::gat) {
     gat_backward_args<T, I> b;
@@ -183,7 +195,10 @@ void time_both(benchmark::State& state, const std::string& name, kind k, int fea
                bool stash) {
   auto& s = on_stage(name);
   with_forward<T>(s, k, features, heads, [&](const auto& forward) {
-    with_backward<T>(s, k, features, heads, stash, [&](const auto& backward) {
+    with_backward<T>(s, k, features, heads, stash, [&](const auto& backward, std::size_t bytes) {
+      state.counters["workspace_share"] =
+          static_cast<double>(bytes) /
+          bytes_of_layer(s.made.view(), k, static_cast<double>(features) * sizeof(T), heads);
       measure(state, s, [&] {
         forward();
         backward();
