@@ -57,10 +57,10 @@ struct schedule_options {
 /// costs the wait for the last slice, slice * multiprocessors. The sum is least near the square
 /// root of edges / multiprocessors; the factor, the square root of 2, was measured (H200, 2026-11,
 /// quipu_tune_sum --lengths): best are 128 for 1-3 M edges, 256 for 13-15 M, 512 for 23 M, 1024 for
-/// 124 M.
+/// 124 M; 8 to 16 for 10 thousand.
 constexpr std::int32_t choose_slice_edges(std::int64_t edges, std::int32_t multiprocessors) {
   const std::int64_t share = edges / (multiprocessors > 0 ? multiprocessors : 1);
-  std::int32_t length = 32;
+  std::int32_t length = 8;
   while (length < 1024 && 4 * static_cast<std::int64_t>(length) * length <= 2 * share) length *= 2;
   return length;
 }
