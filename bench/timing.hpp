@@ -82,7 +82,8 @@ class device_timer {
 
   /// Milliseconds of one run. The stream is held while the host enqueues, so that its pace is not
   /// timed. Long runs are followed by rests: after half a minute of full load an H200 reaches its
-  /// power cap, and what comes last would be timed at two thirds of the clock (docs/performance.md).
+  /// power cap, and what comes last would be timed at two thirds of the clock
+  /// (docs/performance.md).
   double once(const std::function<void()>& work) {
     yardstick::hold(60, ctx_.stream);
     (void)cudaEventRecord(begin_, ctx_.stream);

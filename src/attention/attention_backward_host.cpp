@@ -14,7 +14,6 @@ namespace quipu {
 
 using detail::dot;
 using detail::head_of;
-using detail::leaky_slope;
 using detail::number_at;
 
 namespace {
@@ -208,7 +207,7 @@ status gatv2_backward(const host_context& ctx, const gatv2_backward_args<T, I, O
     const T *target = head_of(a.target, e.receiver, h), *source = head_of(a.source, e.sender, h);
     for (std::size_t f = 0; f < width; ++f) {
       const A x = widen(target[f]) + widen(source[f]);
-      const A g = ds * leaky_slope(x, a.slope);
+      const A g = ds * leaky_relu_derivative(x, a.slope);
       sum[f] += widen(attention(h)[f]) * g;
       use(f, g, x);
     }
@@ -262,14 +261,14 @@ status gat_backward(const host_context& ctx, const gat_backward_args<T, I, O>& a
            widen(number_at(a.source_score, e.sender, h));
   };
   const auto logit = [&](const edge_ends& e, std::int64_t h) {
-    return detail::leaky(sum_of_scores(e, h), a.slope);
+    return leaky_relu(sum_of_scores(e, h), a.slope);
   };
   return walk_edges<T>(ctx, a, a.source, logit, [&](auto& walk) {
     auto s = walk.over_receivers([&] {
       return [&](std::int64_t i, std::int64_t h, const auto& edges) {
         A score{0};
         edges([&](const edge_ends& e, const edge_gradient<A>& g) {
-          score += g.logit * leaky_slope(sum_of_scores(e, h), a.slope);
+          score += g.logit * leaky_relu_derivative(sum_of_scores(e, h), a.slope);
         });
         number_at(a.grad_target_score, i, h) = narrow<T>(score);
       };
@@ -281,7 +280,7 @@ status gat_backward(const host_context& ctx, const gat_backward_args<T, I, O>& a
         A score{0};
         std::fill(sum.begin(), sum.end(), A{0});
         edges([&](const edge_ends& e, const edge_gradient<A>& g) {
-          score += g.logit * leaky_slope(sum_of_scores(e, h), a.slope);
+          score += g.logit * leaky_relu_derivative(sum_of_scores(e, h), a.slope);
           add_scaled(sum, g.weight, head_of(a.grad_output, e.receiver, h));
         });
         store(head_of(a.grad_source, j, h), sum, A{1});

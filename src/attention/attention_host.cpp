@@ -47,7 +47,8 @@ void attend(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t
     for (std::size_t f = 0; f < sum.size(); ++f) sum[f] += w * widen(row[f]);
   }
   const A inverse = total == A{0} ? A{0} : A{1} / total;
-  for (A& x : sum) x *= inverse;
+  // Without a weight there is nothing, whatever the rows hold.
+  for (A& x : sum) x = total == A{0} ? A{0} : x * inverse;
   for (std::size_t k = 0; k < degree; ++k) weights[k] *= inverse;
   logsumexp = total == A{0} ? minus_infinity : largest + std::log(total);
 }
@@ -125,7 +126,7 @@ status gat_forward(const host_context& ctx, const gat_forward_args<T, I, O>& a) 
   return attend_all<T>(ctx, a, a.source, [&](std::int64_t i, std::int64_t h) {
     const auto target = widen(number_at(a.target_score, i, h));
     return [&a, indices, h, target](std::int64_t k) {
-      return detail::leaky(target + widen(number_at(a.source_score, indices[k], h)), a.slope);
+      return leaky_relu(target + widen(number_at(a.source_score, indices[k], h)), a.slope);
     };
   });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "quipu/core/view.hpp"
+#include "quipu/math/activation.hpp"
 #include "quipu/math/convert.hpp"
 
 namespace quipu::detail {
@@ -18,22 +19,13 @@ A& number_at(const matrix_view<A>& m, std::int64_t row, std::int64_t head) {
   return m.data_handle()[row * m.stride(0) + head];
 }
 
-template <class A>
-A leaky(A x, A slope) {
-  return x > A{0} ? x : slope * x;
-}
-template <class A>
-A leaky_slope(A x, A slope) {
-  return x > A{0} ? A{1} : slope;
-}
-
 /// <attention, leaky(target + source)>
 template <class T>
 accumulator<T> leaky_dot(const T* attention, const T* target, const T* source, std::int64_t dim,
                          accumulator<T> slope) {
   accumulator<T> sum = 0;
   for (std::int64_t f = 0; f < dim; ++f) {
-    sum += widen(attention[f]) * leaky(widen(target[f]) + widen(source[f]), slope);
+    sum += widen(attention[f]) * leaky_relu(widen(target[f]) + widen(source[f]), slope);
   }
   return sum;
 }

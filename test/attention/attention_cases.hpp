@@ -128,6 +128,25 @@ void check_attention_corners(const Runner& runner) {
     REQUIRE(got.logsumexp.at(1, 0) == -std::numeric_limits<float>::infinity());
     REQUIRE(got.alpha.at(2, 0) == 0.0f);
   }
+  {  // whatever the values are: without a weight there is nothing
+    auto p = make_problem<float>(g, {oracle::attention::transformer, 1, 1});
+    p.receivers = column({1, 1});
+    p.senders = column({0.5, -0.25, -inf, -inf});
+    p.values = column({2, 4, inf, NAN});
+    const auto got = runner(p);
+    REQUIRE(got.output.m.at(1, 0) == 0.0f);
+    REQUIRE(got.alpha.at(3, 0) == 0.0f);
+  }
+  {  // all senders at -inf, which are the values too
+    auto p = make_problem<float>(g, {oracle::attention::gatv2, 1, 1});
+    p.receivers = column({1, 1});
+    p.senders = column({-inf, -inf, 2, 2});
+    p.vector = stored_matrix<float>(1, 1, 1.0);
+    const auto got = runner(p);
+    REQUIRE(got.output.m.at(0, 0) == 0.0f);
+    REQUIRE(got.logsumexp.at(0, 0) == -std::numeric_limits<float>::infinity());
+    REQUIRE(std::fabs(got.output.m.at(1, 0) - 2.0f) < 1e-5f);
+  }
   {  // one sender at -inf: leaky(-inf) is -inf, not NaN
     auto p = make_problem<float>(g, {oracle::attention::gatv2, 1, 1});
     p.receivers = column({1, 1});

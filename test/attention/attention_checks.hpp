@@ -201,7 +201,7 @@ void check_attention_infinities(const Runner& runner) {
 template <class Runner>
 void check_attention_range(const Runner& runner) {
   const auto g = random_graph(43, 50, 50, 12, 200);
-  for (const double slope : {0.0, 0.01, 1.0, 1.5, -0.5}) {
+  for (const double slope : {0.0, 0.01, 1.0, 1.5, -0.5, 20.0, -3.0}) {
     INFO("slope " << slope);
     for (const auto kind : {oracle::attention::gat, oracle::attention::gatv2}) {
       check_attention<float, std::int32_t, std::int32_t>(runner, g, {kind, 2, 12, 1, false, slope});

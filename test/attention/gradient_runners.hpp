@@ -13,6 +13,7 @@ struct gradient_problem {
   attention_problem<T, I, O> forward;
   stored_heads<T> grad_output;
   bool stash = false;
+  bool bare_bias = false;  // its gradient is asked for, without a bias, of a graph without edge map
 };
 template <class T>
 struct gradient_outcome {
@@ -74,6 +75,7 @@ auto with_gradient_arguments(const gradient_problem<T, I, O>& p, const quipu::gr
   const auto& f = p.forward;
   const auto run = [&](auto a) {
     give_operands(a, f, g, in);
+    if (p.bare_bias) a.graph.edge_map = nullptr;
     a.output = left.output.template view<const T>(at.output);
     a.logsumexp = view_at(left.logsumexp, at.logsumexp);
     a.grad_output = p.grad_output.template view<const T>(at.grad_output);
@@ -82,7 +84,7 @@ auto with_gradient_arguments(const gradient_problem<T, I, O>& p, const quipu::gr
       a.grad_query = out.receivers.view(at.receivers);
       a.grad_key = out.senders.view(at.senders);
       a.grad_value = out.values.view(at.values);
-      if (f.bias.rows > 0) a.grad_bias = view_at(out.bias, at.bias);
+      if (f.bias.rows > 0 || p.bare_bias) a.grad_bias = view_at(out.bias, at.bias);
     } else if constexpr (requires { a.grad_attention; }) {
       a.grad_target = out.receivers.view(at.receivers);
       a.grad_source = out.senders.view(at.senders);
@@ -115,6 +117,7 @@ inline auto backward(const auto& ctx, const auto& args, auto... workspace) {
 }
 
 struct host_gradients {
+  static constexpr bool in_parts = false;
   std::int32_t threads = 1;
 
   template <class T, class I, class O>
@@ -137,6 +140,7 @@ struct host_gradients {
 };
 
 struct device_gradients {
+  static constexpr bool in_parts = true;
   run_mode mode = run_mode::eager;
 
   template <class T, class I, class O>

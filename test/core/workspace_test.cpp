@@ -122,3 +122,28 @@ TEST_CASE("a workspace that starts askew is refused", "[workspace]") {
   a.take<float>(4);
   CHECK(a.fits().ok());
 }
+
+TEST_CASE("a loan gives back what was taken, and counts while it lives", "[workspace]") {
+  memory m(8192);
+  const auto lay_out = [](arena& a) {
+    a.take<char>(1000);
+    char* lent = nullptr;
+    {
+      const arena::loan outer(a);
+      lent = a.take<char>(3000);
+      const arena::loan inner(a);
+      a.take<char>(1000);
+    }
+    char* after = a.take<char>(2000);
+    CHECK(after == lent);
+  };
+  arena counting;
+  lay_out(counting);
+  CHECK(counting.bytes() == 1024 + 3072 + 1000);
+  arena bound(workspace{m.start, counting.bytes()});
+  lay_out(bound);
+  CHECK(bound.fits().ok());
+  arena small(workspace{m.start, counting.bytes() - 1});
+  lay_out(small);
+  CHECK(small.fits().code == status_code::workspace_too_small);
+}

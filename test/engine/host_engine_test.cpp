@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quipu/engine/host_engine.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
@@ -53,6 +54,33 @@ struct counting_program {
     if (row.row == failing_row) throw std::runtime_error("as asked");
     visited[row.row] += s.visited;
     settled[row.row] += s.settled;
+  }
+};
+
+/// Goes wrong in slices that have an edge from sender 3.
+struct careful_program : counting_program {
+  std::int64_t* careful;  // [edges], how often an edge was visited with care
+  template <class Tile>
+  using at = quipu::lane_position<Tile>;
+
+  template <class Tile, class Batch>
+  void visit(const at<Tile>& where, state<Tile>& s, const Batch& batch) const {
+    counting_program::visit(where, s, batch);
+    for (int u = 0; u < Batch::size; ++u) {
+      if (batch.valid(u) && batch.columns[u] == 3) s.visited += 1'000'000;
+    }
+  }
+  template <class Tile>
+  bool start_again(const at<Tile>&, state<Tile>& s) const {
+    if (s.visited < 1'000'000) return false;
+    s = {};
+    return true;
+  }
+  template <class Tile, class Batch>
+  void visit_with_care(const at<Tile>&, state<Tile>& s, const Batch& batch) const {
+    static_assert(Batch::size == 1);
+    s.visited += 1;
+    careful[batch.edge(0)] += 1;
   }
 };
 
@@ -128,6 +156,30 @@ TEST_CASE("a program sees every edge once and settles every slice", "[engine]") 
   for (std::size_t i = 0; i < 500; ++i) degrees.push_back(g.offsets[i + 1] - g.offsets[i]);
   CHECK(visited == degrees);
   CHECK(settled == degrees);
+}
+
+TEST_CASE("a slice that went wrong is visited again with care", "[engine]") {
+  const auto g = test::random_graph(10, 300, 40, 6, 500);
+  const test::stored_graph<node_id, node_id> stored(g);
+  const auto graph =
+      quipu::check(quipu::make_graph(host_context{1}, stored.view(), test::small_slices(16)));
+  std::vector<std::int64_t> visited(300), settled(300), careful(g.indices.size()), wanted;
+  quipu::check(quipu::traverse<4>(host_context{2},
+                                  careful_program{{visited.data(), settled.data()}, careful.data()},
+                                  quipu::no_rows{}, graph.view().forward, 1));
+  for (std::size_t i = 0; i < 300; ++i) {
+    const auto begin = g.offsets[i], degree = g.offsets[i + 1] - begin;
+    CHECK(visited[i] == degree);
+    CHECK(settled[i] == degree);
+    const std::int64_t slice = degree > 16 ? 16 : degree;
+    for (std::int64_t first = 0; first < degree; first += slice) {
+      const auto last = std::min(first + slice, degree);
+      const auto* ids = g.indices.data() + begin;
+      const bool wrong = std::find(ids + first, ids + last, 3) != ids + last;
+      wanted.insert(wanted.end(), static_cast<std::size_t>(last - first), wrong);
+    }
+  }
+  CHECK(careful == wanted);
 }
 
 TEST_CASE("a program that throws ends the call with a failure", "[engine]") {

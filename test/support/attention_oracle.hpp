@@ -132,9 +132,10 @@ struct attention_gradients {
   gradient receivers, senders, values, vector, receiver_scores, sender_scores, bias;
 };
 
-/// Gradients of <grad_output, output>.
+/// Gradients of <grad_output, output>. `in_parts`: magnitudes are those of an implementation that
+/// makes leaky'(x) of slope and 1 - slope, and ds * leaky(x) of target and source one by one.
 inline attention_gradients attention_backward(const graph& g, const attention_inputs& in,
-                                              const matrix& grad_output) {
+                                              const matrix& grad_output, bool in_parts = false) {
   const auto forward = attend(g, in);
   const auto edges = static_cast<std::int64_t>(g.indices.size());
   const auto heads = in.heads, dim = in.dim, width = heads * dim;
@@ -162,10 +163,13 @@ inline attention_gradients attention_backward(const graph& g, const attention_in
       }
       out.senders.add(j, f, sent, std::fabs(sent));
       if (in.kind == attention::gat) continue;
-      const double slope = r + s > 0 ? 1 : in.slope, a = in.vector.at(h, f - h * dim) * slope;
-      out.receivers.add(i, f, ds * a, off * std::fabs(a));
-      out.senders.add(j, f, ds * a, off * std::fabs(a));
-      out.vector.add(h, f - h * dim, ds * slope * (r + s), off * std::fabs(slope * (r + s)));
+      const double slope = r + s > 0 ? 1 : in.slope, a = in.vector.at(h, f - h * dim);
+      const double parts = std::fabs(in.slope) + (r + s > 0 ? std::fabs(1 - in.slope) : 0);
+      const double size = off * (in_parts ? parts : std::fabs(slope));
+      const double x = in_parts ? std::fabs(r) + std::fabs(s) : std::fabs(r + s);
+      out.receivers.add(i, f, ds * a * slope, size * std::fabs(a));
+      out.senders.add(j, f, ds * a * slope, size * std::fabs(a));
+      out.vector.add(h, f - h * dim, ds * slope * (r + s), size * x);
     }
   };
   for (std::int64_t i = 0; i < g.rows; ++i) {

@@ -86,12 +86,9 @@ template <class T, class I, class O>
 status attend(const context& ctx, const gatv2_forward_args<T, I, O>& a, arena& scratch,
               bool count_only) {
   const auto make = [&]<bool Wide, bool Drops>(const softmax_outputs<T>& out) {
-    return gatv2_program<T, I, Wide, Drops>{{out, a.graph.forward.csr.indices, mask_of(a)},
-                                            head_matrix<T>(a.target),
-                                            head_matrix<T>(a.source),
-                                            a.attention.data_handle(),
-                                            a.attention.stride(0),
-                                            a.slope};
+    return gatv2_program<T, Wide, Drops>{
+        {out, mask_of(a)},         head_matrix<T>(a.target), head_matrix<T>(a.source),
+        a.attention.data_handle(), a.attention.stride(0),    leaky_terms<accumulator<T>>(a.slope)};
   };
   const bool aligned = on_vector_border(a.target) && on_vector_border(a.source) &&
                        on_vector_border(a.output) && on_vector_border(a.attention);
@@ -106,13 +103,9 @@ template <class T, class I, class O>
 status attend(const context& ctx, const transformer_forward_args<T, I, O>& a, arena& scratch,
               bool count_only) {
   const auto make = [&]<bool Wide, bool Drops>(const softmax_outputs<T>& out) {
-    return transformer_program<T, I, Wide, Drops>{{out, a.graph.forward.csr.indices, mask_of(a)},
-                                                  head_matrix<T>(a.query),
-                                                  head_matrix<T>(a.key),
-                                                  head_matrix<T>(a.value),
-                                                  a.scale,
-                                                  a.bias.data_handle(),
-                                                  a.bias.stride(0)};
+    return transformer_program<T, Wide, Drops>{
+        {out, mask_of(a)}, head_matrix<T>(a.query), head_matrix<T>(a.key), head_matrix<T>(a.value),
+        a.scale,           a.bias.data_handle(),    a.bias.stride(0)};
   };
   const bool aligned = on_vector_border(a.query) && on_vector_border(a.key) &&
                        on_vector_border(a.value) && on_vector_border(a.output);
@@ -128,7 +121,8 @@ template <class T, class I, class O>
 status attend(const context& ctx, const gat_forward_args<T, I, O>& a, arena& scratch,
               bool count_only) {
   const auto make = [&]<bool Wide, bool Drops>(const softmax_outputs<T>& out) {
-    return gat_program<T, I, Wide, Drops>{{out, a.graph.forward.csr.indices, mask_of(a)},
+    return gat_program<T, I, Wide, Drops>{{out, mask_of(a)},
+                                          a.graph.forward.csr.indices,
                                           a.target_score.data_handle(),
                                           a.target_score.stride(0),
                                           a.source_score.data_handle(),

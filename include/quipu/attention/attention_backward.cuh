@@ -24,22 +24,23 @@ struct gradient_half {
   template <class Program, class Rows, class I, class O>
   status operator()(const Program& program, const Rows& rows, const direction_view<I, O>& d) const {
     return with_lay_out(d, [&]<engine_policy P>() {
+      const arena::loan states(scratch);
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
       if (count_only) return check_launch<P>(d.schedule, partial);
       return traverse<P>(ctx, program, rows, d, dim, partial);
     });
   }
 
-  /// With totals over all rows, which take about `bytes` of scratch and are written by head.
+  /// With totals over all rows, which take about `bytes` of scratch and are left in `totals`.
   template <class Program, class Rows, class I, class O>
   status with_totals(const Program& program, const Rows& rows, const direction_view<I, O>& d,
-                     std::int64_t bytes, const matrix_view<T>& to) const {
+                     std::int64_t bytes, total_sets<accumulator<T>>& totals) const {
     return with_lay_out(d, [&]<engine_policy P>() {
+      totals = carve_totals<accumulator<T>, P>(scratch, d.schedule, heads, dim, bytes);
+      const arena::loan states(scratch);
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
-      const auto totals = carve_totals<accumulator<T>, P>(scratch, d.schedule, partial, dim, bytes);
       if (count_only) return check_launch<P>(d.schedule, partial);
-      auto s = traverse_with_totals<P>(ctx, program, rows, d, dim, partial, totals);
-      return s.ok() ? sum_totals<T>(ctx, totals, to.data_handle(), to.stride(0)) : s;
+      return traverse_with_totals<P>(ctx, program, rows, d, dim, partial, totals);
     });
   }
 
@@ -74,7 +75,11 @@ class gradient_parts {
         dropout_(a.dropout, heads_),
         stash_(reinterpret_cast<edge_gradient<A>*>(a.stash.data_handle())) {}
 
-  receivers_half<T> receivers() const {
+  /// Whether edges have more to them than their rows.
+  bool have_extras() const { return dropout_.is_on() || stash_ != nullptr; }
+
+  template <bool Extras>
+  receivers_half<T, Extras> receivers() const {
     return {head_matrix<T>(a_.grad_output),
             head_matrix<T>(a_.output),
             head_numbers<const A>(a_.logsumexp),
@@ -83,12 +88,10 @@ class gradient_parts {
             dropout_,
             stash_};
   }
-  /// `maps_edges`: the program asks an edge for more than its receiver.
-  auto senders(bool maps_edges = false) const {
+  template <bool Extras>
+  auto senders() const {
     using offset = std::remove_cvref_t<decltype(*a_.graph.edge_map)>;
-    const bool mapped = maps_edges || dropout_.is_on() || stash_ != nullptr;
-    return senders_half<T, offset>{records_, heads_, dropout_, stash_,
-                                   mapped ? a_.graph.edge_map : nullptr};
+    return senders_half<T, offset, Extras>{records_, heads_, dropout_, stash_, a_.graph.edge_map};
   }
 
  private:
@@ -107,26 +110,26 @@ gradient_half<T, Kind> half_of(const context& ctx, const Args& a, arena& scratch
   return {ctx, a.grad_output.extent(1), a.grad_output.extent(2), aligned, scratch, count_only};
 }
 
-template <class T, class I, class O>
-status send_back(const context& ctx, const transformer_backward_args<T, I, O>& a, arena& scratch,
+template <bool Extras, class T, class I, class O>
+status send_back(const context& ctx, const transformer_backward_args<T, I, O>& a,
+                 const gradient_parts<transformer_backward_args<T, I, O>>& parts, arena& scratch,
                  bool count_only) {
   using A = accumulator<T>;
-  const gradient_parts parts(a, scratch);
   const auto half = half_of<T, attention_kind::transformer>(
       ctx, a, scratch, count_only, a.query, a.key, a.value, a.grad_query, a.grad_key, a.grad_value);
   const head_numbers<const A> bias(a.bias);
-  const transformer_receivers<T> receivers{{{head_output<T>(a.grad_query, a.scale)}},
-                                           parts.receivers(),
-                                           head_matrix<T>(a.query),
-                                           a.scale,
-                                           bias,
-                                           head_numbers<A>(a.grad_bias)};
+  const transformer_receivers<T, Extras> receivers{{{head_output<T>(a.grad_query, a.scale)}},
+                                                   parts.template receivers<Extras>(),
+                                                   head_matrix<T>(a.query),
+                                                   a.scale,
+                                                   bias,
+                                                   head_numbers<A>(a.grad_bias)};
   auto s = half(receivers, key_value_rows<T>{head_rows<T>(a.key), head_rows<T>(a.value)},
                 a.graph.forward);
   if (!s.ok()) return s;
-  const transformer_senders<T, O> senders{
+  const transformer_senders<T, O, Extras> senders{
       {{head_output<T>(a.grad_key, a.scale), head_output<T>(a.grad_value)}},
-      parts.senders(bias.data != nullptr),
+      parts.template senders<Extras>(),
       head_matrix<T>(a.key),
       head_matrix<T>(a.value),
       a.scale,
@@ -135,47 +138,75 @@ status send_back(const context& ctx, const transformer_backward_args<T, I, O>& a
               a.graph.reverse);
 }
 
-template <class T, class I, class O>
-status send_back(const context& ctx, const gatv2_backward_args<T, I, O>& a, arena& scratch,
+template <bool Extras, class T, class I, class O>
+status send_back(const context& ctx, const gatv2_backward_args<T, I, O>& a,
+                 const gradient_parts<gatv2_backward_args<T, I, O>>& parts, arena& scratch,
                  bool count_only) {
   using A = accumulator<T>;
-  const gradient_parts parts(a, scratch);
   const auto half = half_of<T, attention_kind::gatv2>(
       ctx, a, scratch, count_only, a.target, a.source, a.attention, a.grad_target, a.grad_source);
-  const gatv2_edges<A> edges{a.slope};
-  const gatv2_receivers<T> receivers{
-      {{head_output<T>(a.grad_target)}}, parts.receivers(),     head_matrix<T>(a.target),
-      a.attention.data_handle(),         a.attention.stride(0), edges};
-  // One part in a hundred of what the call is given: ids of both directions, and six operands.
+  const gatv2_edges<A> edges{leaky_terms<A>(a.slope)};
+  const gatv2_receivers<T, Extras> receivers{{{head_output<T>(a.grad_target)}},
+                                             parts.template receivers<Extras>(),
+                                             head_matrix<T>(a.target),
+                                             a.attention.data_handle(),
+                                             a.attention.stride(0),
+                                             edges};
+  // Totals may take one part in a hundred of what the call is given: ids of both directions, and
+  // six operands.
   const auto& g = a.graph;
   const auto operands = 3 * (g.rows() + g.columns()) * half.heads * half.dim;
   const auto given = 2 * g.edges() * static_cast<std::int64_t>(sizeof(I)) +
                      operands * static_cast<std::int64_t>(sizeof(T));
+  total_sets<A> of_receivers, of_senders;
   auto s =
-      half.with_totals(receivers, head_rows<T>(a.source), g.forward, given / 100, a.grad_attention);
+      half.with_totals(receivers, head_rows<T>(a.source), g.forward, given / 200, of_receivers);
   if (!s.ok()) return s;
-  const gatv2_senders<T, O> senders{
-      {{head_output<T>(a.grad_source)}}, parts.senders(),       head_matrix<T>(a.source),
-      a.attention.data_handle(),         a.attention.stride(0), edges};
-  return half(senders, receiver_rows<T>{head_rows<T>(a.target), head_rows<T>(a.grad_output)},
-              g.reverse);
+  const gatv2_senders<T, O, Extras> senders{{{head_output<T>(a.grad_source)}},
+                                            parts.template senders<Extras>(),
+                                            head_matrix<T>(a.source),
+                                            a.attention.data_handle(),
+                                            a.attention.stride(0),
+                                            edges};
+  s = half.with_totals(senders,
+                       receiver_rows<T>{head_rows<T>(a.target), head_rows<T>(a.grad_output)},
+                       g.reverse, given / 200, of_senders);
+  if (!s.ok()) return s;
+  auto* sums = carve_sums(scratch, of_receivers, of_senders);
+  if (count_only) return s;
+  return sum_totals<T>(ctx, of_receivers, of_senders, sums, a.grad_attention.data_handle(),
+                       a.grad_attention.stride(0));
 }
 
-template <class T, class I, class O>
-status send_back(const context& ctx, const gat_backward_args<T, I, O>& a, arena& scratch,
+template <bool Extras, class T, class I, class O>
+status send_back(const context& ctx, const gat_backward_args<T, I, O>& a,
+                 const gradient_parts<gat_backward_args<T, I, O>>& parts, arena& scratch,
                  bool count_only) {
-  const gradient_parts parts(a, scratch);
   const auto half =
       half_of<T, attention_kind::gat>(ctx, a, scratch, count_only, a.source, a.grad_source);
   const gat_scores<T> scores{head_numbers<const T>(a.target_score),
                              head_numbers<const T>(a.source_score), a.slope};
-  const gat_receivers<T> receivers{parts.receivers(), head_numbers<T>(a.grad_target_score), scores};
+  const gat_receivers<T, Extras> receivers{parts.template receivers<Extras>(),
+                                           head_numbers<T>(a.grad_target_score), scores};
   auto s = half(receivers, head_rows<T>(a.source), a.graph.forward);
   if (!s.ok()) return s;
-  const gat_senders<T, O> senders{parts.senders(), head_output<T>(a.grad_source),
-                                  head_numbers<T>(a.grad_source_score), head_matrix<T>(a.source),
-                                  scores};
+  const gat_senders<T, O, Extras> senders{
+      parts.template senders<Extras>(), head_output<T>(a.grad_source),
+      head_numbers<T>(a.grad_source_score), head_matrix<T>(a.source), scores};
   return half(senders, head_rows<T>(a.grad_output), a.graph.reverse);
+}
+
+/// Programs with extras are kernels of their own: what they ask of an edge costs the others
+/// registers.
+template <class Args>
+status send_back(const context& ctx, const Args& a, arena& scratch, bool count_only) {
+  const gradient_parts<Args> parts(a, scratch);
+  bool extras = parts.have_extras();
+  if constexpr (requires { a.bias; }) {
+    extras = extras || a.bias.data_handle() != nullptr || a.grad_bias.data_handle() != nullptr;
+  }
+  return extras ? send_back<true>(ctx, a, parts, scratch, count_only)
+                : send_back<false>(ctx, a, parts, scratch, count_only);
 }
 
 template <class Args>

@@ -41,11 +41,11 @@ std::size_t workspace_bytes(const context&, const gat_forward_args<T, I, O>&);
 
 /// The gradients of gat_forward, from what it left. With p(i, j) = <grad_output[i], source[j]>,
 /// D(i) = <grad_output[i], output[i]>, and alpha made anew from logsumexp,
-///   ds(i, j)               = alpha(i, j) * (p(i, j) - D(i))
-///   dx(i, j)               = ds(i, j) * leaky'(target_score[i] + source_score[j]),  leaky'(0) =
-///   slope grad_target_score[i]   = sum of dx(i, j)                      over the edges of receiver
-///   i grad_source_score[j]   = sum of dx(i, j)                      over the edges of sender j
-///   grad_source[j]         = sum of alpha(i, j) * grad_output[i]  over the edges of sender j.
+///   ds(i, j) = alpha(i, j) * (p(i, j) - D(i))
+///   dx(i, j) = ds(i, j) * leaky'(target_score[i] + source_score[j]), with leaky'(0) = slope
+///   grad_target_score[i] = sum of dx(i, j) over the edges of receiver i
+///   grad_source_score[j] = sum of dx(i, j) over the edges of sender j
+///   grad_source[j] = sum of alpha(i, j) * grad_output[i] over the edges of sender j.
 /// With dropout, p and the last alpha are 0 where forward dropped the edge, and 1 / (1 -
 /// probability) times as much elsewhere. An edge of alpha 0 passes no gradient.
 ///

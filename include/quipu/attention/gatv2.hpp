@@ -39,23 +39,24 @@ status gatv2_forward(const host_context&, const gatv2_forward_args<T, I, O>&);
 template <class T, class I, class O>
 std::size_t workspace_bytes(const context&, const gatv2_forward_args<T, I, O>&);
 
-/// The gradients of gatv2_forward, from what it left. With x(i, j) = target[i] + source[j], p(i, j)
-/// = <grad_output[i], source[j]>, D(i) = <grad_output[i], output[i]>, and alpha made anew from
-/// logsumexp,
-///   ds(i, j)        = alpha(i, j) * (p(i, j) - D(i))
-///   dx(i, j)        = ds(i, j) * attention * leaky'(x(i, j)),  leaky'(0) = slope
-///   grad_target[i]  = sum of dx(i, j)                           over the edges of receiver i
-///   grad_source[j]  = sum of dx(i, j) + alpha(i, j) * grad_output[i]  over the edges of sender j
-///   grad_attention  = sum of ds(i, j) * leaky(x(i, j))          over all edges.
+/// The gradients of gatv2_forward, from what it left, alpha made anew from logsumexp. With
+///   x(i, j) = target[i] + source[j]
+///   p(i, j) = <grad_output[i], source[j]>,  D(i) = <grad_output[i], output[i]>
+///   ds(i, j) = alpha(i, j) * (p(i, j) - D(i))
+///   dx(i, j) = ds(i, j) * attention * leaky'(x(i, j)), with leaky'(0) = slope
+/// they are
+///   grad_target[i] = sum of dx(i, j) over the edges of receiver i
+///   grad_source[j] = sum of dx(i, j) + alpha(i, j) * grad_output[i] over the edges of sender j
+///   grad_attention = sum of ds(i, j) * leaky(x(i, j)) over all edges.
 /// With dropout, p and the last alpha are 0 where forward dropped the edge, and 1 / (1 -
 /// probability) times as much elsewhere. An edge of alpha 0 passes no gradient.
 ///
 /// Needs the graph's reverse, and its edge map if there is dropout or a stash. Three rows are
 /// gathered for an edge, one on the receivers' side and two on the senders'; no float atomics: the
 /// same bits every run. Workspace: 8 bytes (fp64: 16) for each receiver and head, states of split
-/// rows, and about 1 % of the operands for grad_attention. Heads wider than 128 vectors of 16 bytes
-/// (256 features if unaligned) are `unsupported` on a device. Other errors: invalid_argument names
-/// the field.
+/// rows, and sums for grad_attention, 1 or 2 % of the operands. Heads wider than 128 vectors of 16
+/// bytes (256 features if unaligned) are `unsupported` on a device. Other errors: invalid_argument
+/// names the field.
 template <element T, node_index I, node_index O = I>
 struct gatv2_backward_args {
   graph_view<I, O> graph;

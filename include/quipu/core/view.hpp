@@ -31,6 +31,11 @@ constexpr vector_view<T> make_vector_view(T* data, std::int64_t size) {
   return vector_view<T>(data, size);
 }
 
+/// Strides of matrices with rows that are looked up by id, in elements: bytes fit 32 bits, so that
+/// with 32-bit ids an address is one widening multiply-add. Verbs refuse longer ones.
+template <class T>
+inline constexpr std::int64_t longest_stride = 0xffffffff / static_cast<std::int64_t>(sizeof(T));
+
 /// `row_stride` counts elements; 0 stands for packed rows.
 template <class T>
 constexpr matrix_view<T> make_matrix_view(T* data, std::int64_t rows, std::int64_t features,

@@ -26,18 +26,34 @@ class arena {
   T* take(std::int64_t count) noexcept {
     const std::size_t begin = (used_ + alignment - 1) / alignment * alignment;
     used_ = begin + static_cast<std::size_t>(count) * sizeof(T);
+    peak_ = used_ > peak_ ? used_ : peak_;
     if (base_ == nullptr || used_ > limit_) return nullptr;
     return reinterpret_cast<T*>(base_ + begin);
   }
 
-  std::size_t bytes() const noexcept { return used_; }
+  /// What is taken while a loan lives is given back when it ends, to kernels that come after it on
+  /// the same stream, and that wait before they write.
+  class loan {
+   public:
+    explicit loan(arena& from) : from_(from), used_(from.used_) {}
+    ~loan() { from_.used_ = used_; }
+    loan(const loan&) = delete;
+    loan& operator=(const loan&) = delete;
+
+   private:
+    arena& from_;
+    std::size_t used_;
+  };
+
+  /// The most that was taken at a time.
+  std::size_t bytes() const noexcept { return peak_; }
 
   /// Errors: workspace_too_small with both sizes, invalid_argument for a misaligned start.
   status fits() const noexcept {
-    if (used_ == 0) return success();
-    if (base_ == nullptr || used_ > limit_) {
+    if (peak_ == 0) return success();
+    if (base_ == nullptr || peak_ > limit_) {
       return failure(status_code::workspace_too_small, "workspace: too small", -1,
-                     static_cast<std::int64_t>(used_), static_cast<std::int64_t>(limit_));
+                     static_cast<std::int64_t>(peak_), static_cast<std::int64_t>(limit_));
     }
     if (reinterpret_cast<std::uintptr_t>(base_) % 16 != 0) {
       return failure(status_code::invalid_argument, "workspace: not aligned to 16 bytes");
@@ -50,6 +66,7 @@ class arena {
   std::byte* base_ = nullptr;
   std::size_t limit_ = 0;
   std::size_t used_ = 0;
+  std::size_t peak_ = 0;
 };
 
 }  // namespace quipu

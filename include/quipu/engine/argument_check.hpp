@@ -79,7 +79,7 @@ class argument_check {
     that(m.extent(1) == features, what_features, features, m.extent(1));
     that(m.extent(0) <= 1 || m.stride(0) >= m.extent(1), what_stride);
     that(m.extent(1) <= 1 || m.stride(1) == 1, what_stride);
-    that(m.extent(0) <= 1 || m.stride(0) < std::numeric_limits<std::int32_t>::max(), what_stride);
+    that(m.extent(0) <= 1 || m.stride(0) <= longest_stride<std::remove_const_t<T>>, what_stride);
     pointer(m.data_handle(), rows * features, what_pointer);
   }
 

@@ -125,14 +125,16 @@ __device__ void run_slice(const lane_position<Tile>& at, const Program& program,
   if (index >= schedule.split_slice_count) {
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, for_row(program, at, row, total...), rows, indices, work, 0u, state);
+    auto&& visitor = for_row(program, at, row, total...);
+    visit_slice<Unroll>(at, visitor, rows, indices, work, 0u, state);
     program.finish(at, row, state);
   } else {
     const auto& split = schedule.split_rows[schedule.split_of[index]];
     const row_edges<I> row{split.row, split.begin, split.degree};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, for_row(program, at, row, total...), rows, indices, work,
-                        slice_position(schedule, index, split), state);
+    auto&& visitor = for_row(program, at, row, total...);
+    visit_slice<Unroll>(at, visitor, rows, indices, work, slice_position(schedule, index, split),
+                        state);
     if constexpr (writes_edges_only<Program>) return;
     partial.store(index, tile_index, static_cast<int>(threadIdx.x) % Tile::lanes, state);
   }
@@ -236,6 +238,17 @@ __global__ void merge_kernel(
   }
 }
 
+/// Whether what runs on a device was compiled for one where kernels wait for their primaries. A
+/// driver may have made it from code for an older one.
+inline bool kernels_wait_on(capability device) {
+  constexpr int built_for[] = {__CUDA_ARCH_LIST__};
+  bool waits = false;
+  for (const int arch : built_for) {
+    waits = waits || (arch >= 900 && capability{arch / 100, arch / 10 % 10} <= device);
+  }
+  return waits;
+}
+
 enum class start { in_order, early };
 
 template <class Kernel, class... Args>
@@ -248,7 +261,7 @@ status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, start w
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  if (when == start::early && ctx.arch >= capability{9, 0}) {
+  if (when == start::early && kernels_wait_on(ctx.arch)) {
     config.attrs = &attribute;
     config.numAttrs = 1;
   }

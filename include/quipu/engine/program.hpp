@@ -81,10 +81,16 @@ struct slice_edges {
 ///   edge_value value_of(edge position, column) const
 ///                                                finds it. On the device whole warps share the
 ///                                                work: a lane finds one and tells the others
-///   void settle(at, state&, slice_edges) const   looks once more at a slice that has been visited
+///   bool start_again(at, state&)                 after a slice was visited: whether a quick way
+///                                                went wrong, the same for the whole group. Then it
+///                                                empties the state, and the slice is visited anew,
+///                                                edge by edge, by
+///   void visit_with_care(at, state&, batch)
+///   void settle(at, state&, slice_edges)         looks once more at a slice that has been visited
 ///   auto for_row(at, row) const                  device only: what visits the edges of a row
-///                                                instead, with what it must know of the row; with
-///                                                a total, see device_totals.cuh
+///                                                instead, with what it must know of the row and
+///                                                may note of a slice; with a total, see
+///                                                device_totals.cuh
 ///   static constexpr bool takes_absent_rows      rows of edges that a partial batch has not are
 ///                                                zeros, so that `visit` need not ask
 ///   static constexpr bool by_heads               device only: a tile is a head (head_tile)

@@ -22,7 +22,5 @@ QUIPU_HD inline double quick_exp2(double x) { return ::exp2(x); }
 
 template <class A>
 inline constexpr A log2_of_e = static_cast<A>(1.442695040888963407359924681001892137L);
-template <class A>
-inline constexpr A natural_log_of_2 = static_cast<A>(0.693147180559945309417232121458176568L);
 
 }  // namespace quipu

@@ -78,7 +78,7 @@ struct gatv2_logit {
     A part{0};
     for (std::int64_t f = lane; f < dim; f += 32) {
       const A x = widen(l[f]) + widen(r[f]);
-      part += widen(a[f]) * (x > A{0} ? x : slope * x);
+      part += widen(a[f]) * leaky_relu(x, slope);
     }
     return part;
   }
@@ -115,7 +115,7 @@ struct gat_logit {
     if (lane != 0) return A{0};
     const A x = widen(target_score[row * target_score_stride + head]) +
                 widen(source_score[column * source_score_stride + head]);
-    return x > A{0} ? x : slope * x;
+    return leaky_relu(x, slope);
   }
 };
 

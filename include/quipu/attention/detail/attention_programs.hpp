@@ -3,6 +3,7 @@
 
 #include "quipu/attention/detail/softmax.hpp"
 #include "quipu/engine/row_source.hpp"
+#include "quipu/math/activation.hpp"
 
 namespace quipu::detail {
 
@@ -24,20 +25,26 @@ __device__ inline void read_head(const lane_position<Tile>& at, const T* row,
 }
 #endif
 
+/// leaky(x) = x > 0 ? x : slope * x = of_x * x + of_absolute * |x|.
+template <class A>
+struct leaky_terms {
+  A slope, of_x, of_absolute;
+  explicit leaky_terms(A s) : slope(s), of_x((A{1} + s) / 2), of_absolute((A{1} - s) / 2) {}
+};
+
 #ifdef __CUDACC__
 /// What dot products of query and key mean, `bias` null or [edges, heads].
 template <class A>
-__device__ inline exponent_of<A> scaled_exponent(A scale, const A* bias, std::int64_t stride,
-                                                 std::int64_t edge, std::int64_t head, bool valid) {
-  const A shift = bias != nullptr && valid ? bias[edge * stride + head] * log2_of_e<A> : A{0};
-  return {scale * log2_of_e<A>, shift};
+__device__ inline scaled_logit<A> logit_of(A scale, const A* bias, std::int64_t stride,
+                                           std::int64_t edge, std::int64_t head, bool valid) {
+  return {scale, bias != nullptr && valid ? bias[edge * stride + head] : A{0}};
 }
 
-/// This lane's part of <a, leaky(own + row)>, the quick way: leaky(x) = (1 + slope) / 2 * x + (1 -
-/// slope) / 2 * |x|, three instructions an element instead of four. Infinities become NaN.
+/// This lane's part of <a, leaky(own + row)>, the quick way, three instructions an element instead
+/// of four. Infinities become NaN.
 template <class A, int Elements, class Row>
-__device__ inline A quick_leaky_dot(A slope, const A (&own)[Elements], const A (&a)[Elements],
-                                    const Row& row) {
+__device__ inline A quick_leaky_dot(const leaky_terms<A>& leaky, const A (&own)[Elements],
+                                    const A (&a)[Elements], const Row& row) {
   A sum{0}, of_absolutes{0};
 #pragma unroll
   for (int i = 0; i < Elements; ++i) {
@@ -45,7 +52,7 @@ __device__ inline A quick_leaky_dot(A slope, const A (&own)[Elements], const A (
     sum += a[i] * x;
     of_absolutes += a[i] * fabs(x);
   }
-  return (A{1} + slope) / 2 * sum + (A{1} - slope) / 2 * of_absolutes;
+  return leaky.of_x * sum + leaky.of_absolute * of_absolutes;
 }
 /// The same by the formula, of features alone.
 template <class Tile, class A, class Row>
@@ -56,9 +63,21 @@ __device__ inline A leaky_dot(const lane_position<Tile>& at, A slope,
 #pragma unroll
   for (int i = 0; i < Tile::elements; ++i) {
     const A x = own[i] + row(i);
-    if (at.active(i / Tile::width)) part += a[i] * (x > A{0} ? x : slope * x);
+    if (at.active(i / Tile::width)) part += a[i] * leaky_relu(x, slope);
   }
   return part;
+}
+
+/// One or the other.
+template <bool Careful, class Tile, class A, class Row>
+__device__ inline A leaky_part(const lane_position<Tile>& at, const leaky_terms<A>& leaky,
+                               const A (&own)[Tile::elements], const A (&a)[Tile::elements],
+                               const Row& row) {
+  if constexpr (Careful) {
+    return leaky_dot(at, leaky.slope, own, a, row);
+  } else {
+    return quick_leaky_dot(leaky, own, a, row);
+  }
 }
 
 /// The first elements of an array as one.
@@ -81,13 +100,13 @@ struct head_matrix {
   }
 };
 
-template <element T, node_index I, bool Wide = false, bool Drops = false>
-struct gatv2_program : softmax_program<T, I, Wide, Drops> {
+template <element T, bool Wide = false, bool Drops = false>
+struct gatv2_program : softmax_program<T, Wide, Drops> {
   using A = accumulator<T>;
   head_matrix<T> target, source;
   const T* attention;
   std::int64_t attention_stride;
-  A slope;
+  leaky_terms<A> leaky;
 
 #ifdef __CUDACC__
   template <class Tile>
@@ -101,12 +120,28 @@ struct gatv2_program : softmax_program<T, I, Wide, Drops> {
     template <class Batch>
     __device__ void visit(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
                           const Batch& batch) const {
+      visit_batch<false>(at, s, batch);
+    }
+    template <class Batch>
+    __device__ void visit_with_care(const lane_position<Tile>& at,
+                                    softmax_state<A, Tile::elements>& s, const Batch& batch) const {
+      visit_batch<true>(at, s, batch);
+    }
+    __device__ bool start_again(const lane_position<Tile>&,
+                                softmax_state<A, Tile::elements>& s) const {
+      return program.template start_again<Tile>(s);
+    }
+
+   private:
+    template <bool Careful, class Batch>
+    __device__ void visit_batch(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                                const Batch& batch) const {
       using slots = group_sum<Tile::lanes, Batch::size>;
       A dot[Batch::size];
 #pragma unroll
       for (int u = 0; u < Batch::size; ++u) {
-        dot[u] = quick_leaky_dot(program.slope, target, attention,
-                                 [&](int i) { return batch.rows[u].value(i); });
+        dot[u] = leaky_part<Careful>(at, program.leaky, target, attention,
+                                     [&](int i) { return batch.rows[u].value(i); });
       }
       program.for_other_parts(at, [&](const lane_position<Tile>& part) {
         A other_target[Tile::elements], other_attention[Tile::elements], row[Tile::elements];
@@ -116,44 +151,17 @@ struct gatv2_program : softmax_program<T, I, Wide, Drops> {
         for (int u = 0; u < Batch::size; ++u) {
           if (!batch.valid(u)) continue;
           read_head(part, program.source.head_of(batch.columns[u], at.head), row);
-          dot[u] += quick_leaky_dot(program.slope, other_target, other_attention,
-                                    [&](int i) { return row[i]; });
+          dot[u] += leaky_part<Careful>(part, program.leaky, other_target, other_attention,
+                                        [&](int i) { return row[i]; });
         }
       });
       slots::apply(dot);
-      program.fold(at, s, batch, first_of<slots::held>(dot), natural_logit<A>{},
+      program.fold(at, s, batch, first_of<slots::held>(dot), dot_is_logit<A>{},
                    [&](int u, int i) { return batch.rows[u].value(i); });
-    }
-
-    __device__ void settle(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
-                           const slice_edges& edges) const {
-      A row[Tile::elements];
-      program.walk_again(
-          at, s, edges,
-          [&](std::int64_t column) {
-            const T* source = program.source.head_of(column, at.head);
-            A part{0};
-            program.for_other_parts(at, [&](const lane_position<Tile>& there) {
-              A other_target[Tile::elements], other_attention[Tile::elements];
-              read_head(there, program.target.head_of(receiver, at.head), other_target);
-              read_head(there, program.attention_of(at.head), other_attention);
-              read_head(there, source, row);
-              part += leaky_dot(there, program.slope, other_target, other_attention,
-                                [&](int i) { return row[i]; });
-            });
-            read_head(at, source, row);
-            return part +
-                   leaky_dot(at, program.slope, target, attention, [&](int i) { return row[i]; });
-          },
-          natural_logit<A>{},
-          [&](std::int64_t, A w) {
-#pragma unroll
-            for (int i = 0; i < Tile::elements; ++i) s.sum[i] += w * row[i];
-          });
     }
   };
 
-  template <class Tile>
+  template <class Tile, class I>
   __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
                                        const row_edges<I>& row) const {
     row_program<Tile> r{*this, row.row, {}, {}};
@@ -190,8 +198,8 @@ struct key_value_rows {
   }
 };
 
-template <element T, node_index I, bool Wide = false, bool Drops = false>
-struct transformer_program : softmax_program<T, I, Wide, Drops> {
+template <element T, bool Wide = false, bool Drops = false>
+struct transformer_program : softmax_program<T, Wide, Drops> {
   using A = accumulator<T>;
   head_matrix<T> query, key, value;
   A scale;
@@ -209,13 +217,39 @@ struct transformer_program : softmax_program<T, I, Wide, Drops> {
     template <class Batch>
     __device__ void visit(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
                           const Batch& batch) const {
+      visit_batch<false>(at, s, batch);
+    }
+    template <class Batch>
+    __device__ void visit_with_care(const lane_position<Tile>& at,
+                                    softmax_state<A, Tile::elements>& s, const Batch& batch) const {
+      visit_batch<true>(at, s, batch);
+    }
+    __device__ bool start_again(const lane_position<Tile>&,
+                                softmax_state<A, Tile::elements>& s) const {
+      return program.template start_again<Tile>(s);
+    }
+
+   private:
+    /// This lane's part of <q, row>; with care, of features alone.
+    template <bool Careful, class Row>
+    __device__ static A dot_part(const lane_position<Tile>& at, const A (&q)[Tile::elements],
+                                 const Row& row) {
+      A part{0};
+#pragma unroll
+      for (int i = 0; i < Tile::elements; ++i) {
+        if (!Careful || at.active(i / Tile::width)) part += q[i] * row(i);
+      }
+      return part;
+    }
+
+    template <bool Careful, class Batch>
+    __device__ void visit_batch(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
+                                const Batch& batch) const {
       using slots = group_sum<Tile::lanes, Batch::size>;
       A dot[Batch::size];
 #pragma unroll
       for (int u = 0; u < Batch::size; ++u) {
-        dot[u] = A{0};
-#pragma unroll
-        for (int i = 0; i < Tile::elements; ++i) dot[u] += query[i] * batch.rows[u].key.value(i);
+        dot[u] = dot_part<Careful>(at, query, [&](int i) { return batch.rows[u].key.value(i); });
       }
       program.for_other_parts(at, [&](const lane_position<Tile>& part) {
         A other_query[Tile::elements], row[Tile::elements];
@@ -224,64 +258,27 @@ struct transformer_program : softmax_program<T, I, Wide, Drops> {
         for (int u = 0; u < Batch::size; ++u) {
           if (!batch.valid(u)) continue;
           read_head(part, program.key.head_of(batch.columns[u], at.head), row);
-#pragma unroll
-          for (int i = 0; i < Tile::elements; ++i) dot[u] += other_query[i] * row[i];
+          dot[u] += dot_part<Careful>(part, other_query, [&](int i) { return row[i]; });
         }
       });
       slots::apply(dot);
       const int first = slots::first(static_cast<int>(threadIdx.x) % Tile::lanes);
-      exponent_of<A> exponents[slots::held];
+      scaled_logit<A> logits[slots::held];
 #pragma unroll
       for (int h = 0; h < slots::held; ++h) {
-        exponents[h] = program.exponent(batch.edge(first + h), at.head, batch.valid(first + h));
+        logits[h] = program.logit(batch.edge(first + h), at.head, batch.valid(first + h));
       }
       program.fold(
-          at, s, batch, first_of<slots::held>(dot), [&](int h) { return exponents[h]; },
+          at, s, batch, first_of<slots::held>(dot), [&](int h) { return logits[h]; },
           [&](int u, int i) { return batch.rows[u].value.value(i); });
-    }
-
-    __device__ void settle(const lane_position<Tile>& at, softmax_state<A, Tile::elements>& s,
-                           const slice_edges& edges) const {
-      A row[Tile::elements];
-      program.walk_again(
-          at, s, edges,
-          [&](std::int64_t column) {
-            const T* key = program.key.head_of(column, at.head);
-            A part{0};
-            program.for_other_parts(at, [&](const lane_position<Tile>& there) {
-              A other_query[Tile::elements];
-              read_head(there, program.query.head_of(receiver, at.head), other_query);
-              read_head(there, key, row);
-              part += exact_part(there, row, other_query);
-            });
-            read_head(at, key, row);
-            return part + exact_part(at, row, query);
-          },
-          [&](std::int64_t edge) { return program.exponent(edge, at.head, true); },
-          [&](std::int64_t column, A w) {
-            read_head(at, program.value.head_of(column, at.head), row);
-#pragma unroll
-            for (int i = 0; i < Tile::elements; ++i) s.sum[i] += w * row[i];
-          });
-    }
-
-   private:
-    __device__ static A exact_part(const lane_position<Tile>& at, const A (&row)[Tile::elements],
-                                   const A (&q)[Tile::elements]) {
-      A part{0};
-#pragma unroll
-      for (int i = 0; i < Tile::elements; ++i) {
-        if (at.active(i / Tile::width)) part += q[i] * row[i];
-      }
-      return part;
     }
   };
 
-  __device__ exponent_of<A> exponent(std::int64_t edge, std::int64_t head, bool valid) const {
-    return scaled_exponent(scale, bias, bias_stride, edge, head, valid);
+  __device__ scaled_logit<A> logit(std::int64_t edge, std::int64_t head, bool valid) const {
+    return logit_of(scale, bias, bias_stride, edge, head, valid);
   }
 
-  template <class Tile>
+  template <class Tile, class I>
   __device__ row_program<Tile> for_row(const lane_position<Tile>& at,
                                        const row_edges<I>& row) const {
     row_program<Tile> r{*this, row.row, {}};
@@ -292,8 +289,9 @@ struct transformer_program : softmax_program<T, I, Wide, Drops> {
 };
 
 template <element T, node_index I, bool Wide = false, bool Drops = false>
-struct gat_program : softmax_program<T, I, Wide, Drops> {
+struct gat_program : softmax_program<T, Wide, Drops> {
   using A = accumulator<T>;
+  const I* indices;
   const T* target_score;
   std::int64_t target_score_stride;
   const T* source_score;
@@ -321,9 +319,9 @@ struct gat_program : softmax_program<T, I, Wide, Drops> {
         const auto column = static_cast<std::int64_t>(program.indices[batch.edge(u)]);
         const A x =
             target + widen(program.source_score[column * program.source_score_stride + at.head]);
-        logit[h] = x > A{0} ? x : program.slope * x;
+        logit[h] = leaky_relu(x, program.slope);
       }
-      program.fold(at, s, batch, logit, natural_logit<A>{},
+      program.fold(at, s, batch, logit, dot_is_logit<A>{},
                    [&](int u, int i) { return batch.rows[u].value(i); });
     }
   };

@@ -11,17 +11,12 @@ struct gat_scores {
   using A = accumulator<T>;
   head_numbers<const T> target, source;
   A slope;
-
-#ifdef __CUDACC__
-  __device__ A leaky(A x) const { return x > A{0} ? x : slope * x; }
-  __device__ A leaky_slope(A x) const { return x > A{0} ? A{1} : slope; }
-#endif
 };
 
 /// The receivers' side of GAT: d target_score, a number a row and head, and the records. A lane
 /// sums over the edges that it holds.
-template <element T>
-struct gat_receivers : receivers_half<T> {
+template <element T, bool Extras>
+struct gat_receivers : receivers_half<T, Extras> {
   using A = accumulator<T>;
   static constexpr bool by_heads = true;
   template <class Tile>
@@ -65,8 +60,8 @@ struct gat_receivers : receivers_half<T> {
       for (int h = 0; h < slots::held; ++h) {
         const A x =
             target + widen(scores.source.at(column_of(batch, slots::first(lane) + h), at.head));
-        logit[h] = scores.leaky(x);
-        through[h] = scores.leaky_slope(x);
+        logit[h] = leaky_relu(x, scores.slope);
+        through[h] = leaky_relu_derivative(x, scores.slope);
       }
       A dot[Batch::size];
 #pragma unroll
@@ -76,7 +71,7 @@ struct gat_receivers : receivers_half<T> {
         for (int i = 0; i < Tile::elements; ++i) dot[u] += grad[i] * batch.rows[u].value(i);
       }
       slots::apply(dot);
-      program.template weigh<slots>(at, batch, record, natural_logit<A>{}, logit,
+      program.template weigh<slots>(at, batch, record, dot_is_logit<A>{}, logit,
                                     first_of<slots::held>(dot));
 #pragma unroll
       for (int h = 0; h < slots::held; ++h) {
@@ -97,8 +92,8 @@ struct gat_receivers : receivers_half<T> {
 };
 
 /// The senders' side: d source = sum of weight * grad_output, and d source_score.
-template <element T, node_index O>
-struct gat_senders : senders_half<T, O> {
+template <element T, node_index O, bool Extras>
+struct gat_senders : senders_half<T, O, Extras> {
   using A = accumulator<T>;
   static constexpr bool by_heads = true;
   template <class Tile>
@@ -155,12 +150,12 @@ struct gat_senders : senders_half<T, O> {
       for (int h = 0; h < slots::held; ++h) {
         const A x =
             own_score + widen(scores.target.at(column_of(batch, slots::first(lane) + h), at.head));
-        ds[h] = scores.leaky(x);
-        through[h] = scores.leaky_slope(x);
+        ds[h] = leaky_relu(x, scores.slope);
+        through[h] = leaky_relu_derivative(x, scores.slope);
       }
       A dot[Batch::size];
       auto& weight = first_of<slots::held>(dot);
-      if (program.stash == nullptr) {
+      if (!program.has_stash()) {
 #pragma unroll
         for (int u = 0; u < Batch::size; ++u) {
           dot[u] = A{0};
@@ -168,7 +163,7 @@ struct gat_senders : senders_half<T, O> {
           for (int i = 0; i < Tile::elements; ++i) dot[u] += source[i] * batch.rows[u].value(i);
         }
         slots::apply(dot);
-        program.template weigh<slots>(at, found, natural_logit<A>{}, ds, weight);
+        program.template weigh<slots>(at, found, dot_is_logit<A>{}, ds, weight);
       } else {
         program.template recall<slots>(at, found, ds, weight);
       }

@@ -6,7 +6,7 @@
 namespace quipu::detail {
 
 /// What a gradient must know of a receiver's softmax, side by side so that one load brings both:
-/// the logarithm of the denominator, in powers of 2, and <grad_output, output>, by which every
+/// the logarithm of the denominator, and <grad_output, output>, by which every
 /// <grad_output, value> is lowered. [rows, heads]
 template <class A>
 struct alignas(2 * sizeof(A)) softmax_record {
@@ -74,8 +74,8 @@ __device__ inline std::int64_t column_of(const Batch& batch, int u) {
 
 /// alpha made anew, and with it the gradient. `product` is <grad_output, value>, `kept` what
 /// dropout multiplies the weight by. An edge of alpha 0 passes none.
-template <class A>
-__device__ inline edge_gradient<A> gradient_of(A dot, const exponent_of<A>& means, A product,
+template <class A, class Logit>
+__device__ inline edge_gradient<A> gradient_of(A dot, const Logit& means, A product,
                                                const softmax_record<A>& r, A kept) {
   const A alpha = is_minus_infinity(r.logsumexp) ? A{0} : quick_exp2(means.above(dot, r.logsumexp));
   if (alpha == A{0}) return {A{0}, A{0}};
@@ -160,8 +160,8 @@ struct head_numbers {
 };
 
 /// What the receivers' half of every gradient has: it makes the records, and leaves a stash if it
-/// is to.
-template <element T>
+/// is to. Without `Extras` there is neither dropout nor a stash, and no register for them.
+template <element T, bool Extras>
 struct receivers_half {
   using A = accumulator<T>;
   head_matrix<T> grad_output, output;
@@ -182,8 +182,7 @@ struct receivers_half {
     read_head(at, grad_output.head_of(row, at.head), grad);
 #pragma unroll
     for (int i = 0; i < Tile::elements; ++i) dot += grad[i] * own[i];
-    const softmax_record<A> r{logsumexp.at(row, at.head) * log2_of_e<A>,
-                              sum_group<Tile::lanes>(dot)};
+    const softmax_record<A> r{logsumexp.at(row, at.head), sum_group<Tile::lanes>(dot)};
     if (lane_of_group<Tile>() == 0) records[row * heads + at.head] = r;
     return r;
   }
@@ -198,10 +197,13 @@ struct receivers_half {
 #pragma unroll
     for (int h = 0; h < Slots::held; ++h) {
       const int u = Slots::first(lane) + h;
-      const auto g =
-          gradient_of(logit[h], means(u), product[h], record, dropout(batch.edge(u), at.head));
-      if (stash != nullptr && batch.valid(u) && lane == Slots::lane_of(u)) {
-        stash[batch.edge(u) * heads + at.head] = g;
+      A kept{1};
+      if constexpr (Extras) kept = dropout(batch.edge(u), at.head);
+      const auto g = gradient_of(logit[h], means(u), product[h], record, kept);
+      if constexpr (Extras) {
+        if (stash != nullptr && batch.valid(u) && lane == Slots::lane_of(u)) {
+          stash[batch.edge(u) * heads + at.head] = g;
+        }
       }
       logit[h] = g.logit;
       product[h] = g.weight;
@@ -210,17 +212,20 @@ struct receivers_half {
 #endif
 };
 
-/// What the senders' half has, whose graph is the reverse one.
-template <element T, node_index O>
+/// What the senders' half has, whose graph is the reverse one. Without `Extras` there is neither
+/// dropout nor a stash.
+template <element T, node_index O, bool Extras>
 struct senders_half {
   using A = accumulator<T>;
   const softmax_record<A>* records;
   std::int64_t heads;
   dropout_mask<A> dropout;
   const edge_gradient<A>* stash;  // null: none
-  const O* edge_map;              // null: nothing is asked of an edge but its receiver
+  const O* edge_map;              // null: no extra asks an edge for more than its receiver
 
 #ifdef __CUDACC__
+  __device__ bool has_stash() const { return Extras && stash != nullptr; }
+
   /// What is looked up for the edges that a lane holds before anything is computed.
   template <class Slots>
   struct looked_up {
@@ -233,11 +238,13 @@ struct senders_half {
 #pragma unroll
     for (int h = 0; h < Slots::held; ++h) {
       const int u = Slots::first(lane_of_group<Tile>()) + h;
-      found.edge[h] = edge_map != nullptr && batch.valid(u)
-                          ? static_cast<std::int64_t>(edge_map[batch.edge(u)])
-                          : std::int64_t{0};
+      found.edge[h] = 0;
+      if constexpr (Extras) {
+        if (edge_map != nullptr && batch.valid(u))
+          found.edge[h] = static_cast<std::int64_t>(edge_map[batch.edge(u)]);
+      }
       found.record[h] =
-          stash == nullptr ? records[column_of(batch, u) * heads + at.head] : softmax_record<A>{};
+          has_stash() ? softmax_record<A>{} : records[column_of(batch, u) * heads + at.head];
     }
     return found;
   }
@@ -248,8 +255,9 @@ struct senders_half {
                         A (&product)[Slots::held]) const {
 #pragma unroll
     for (int h = 0; h < Slots::held; ++h) {
-      const auto g = gradient_of(logit[h], means(h), product[h], found.record[h],
-                                 dropout(found.edge[h], at.head));
+      A kept{1};
+      if constexpr (Extras) kept = dropout(found.edge[h], at.head);
+      const auto g = gradient_of(logit[h], means(h), product[h], found.record[h], kept);
       logit[h] = g.logit;
       product[h] = g.weight;
     }

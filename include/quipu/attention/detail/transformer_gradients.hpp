@@ -34,8 +34,8 @@ __device__ inline void transformer_dots(const lane_position<Tile>& at, const Bat
 #endif
 
 /// The receivers' side: d query = scale * sum of ds * key, d bias = ds, and the records.
-template <element T>
-struct transformer_receivers : gradient_program<T, 1>, receivers_half<T> {
+template <element T, bool Extras>
+struct transformer_receivers : gradient_program<T, 1>, receivers_half<T, Extras> {
   using A = accumulator<T>;
   head_matrix<T> query;
   A scale;
@@ -43,6 +43,8 @@ struct transformer_receivers : gradient_program<T, 1>, receivers_half<T> {
   head_numbers<A> grad_bias;
 
 #ifdef __CUDACC__
+  __device__ const A* bias_data() const { return Extras ? bias.data : nullptr; }
+
   template <class Tile>
   struct row_program {
     static constexpr bool takes_absent_rows = true;
@@ -61,11 +63,11 @@ struct transformer_receivers : gradient_program<T, 1>, receivers_half<T> {
       program.template weigh<slots>(
           at, batch, record,
           [&](int u) {
-            return scaled_exponent(program.scale, program.bias.data, program.bias.stride,
-                                   batch.edge(u), at.head, batch.valid(u));
+            return logit_of(program.scale, program.bias_data(), program.bias.stride, batch.edge(u),
+                            at.head, batch.valid(u));
           },
           ds, weight);
-      if (program.grad_bias.data != nullptr) {
+      if (Extras && program.grad_bias.data != nullptr) {
         const int lane = lane_of_group<Tile>();
 #pragma unroll
         for (int h = 0; h < slots::held; ++h) {
@@ -97,14 +99,16 @@ struct transformer_receivers : gradient_program<T, 1>, receivers_half<T> {
 };
 
 /// The senders' side: d key = scale * sum of ds * query, d value = sum of weight * grad_output.
-template <element T, node_index O>
-struct transformer_senders : gradient_program<T, 2>, senders_half<T, O> {
+template <element T, node_index O, bool Extras>
+struct transformer_senders : gradient_program<T, 2>, senders_half<T, O, Extras> {
   using A = accumulator<T>;
   head_matrix<T> key, value;
   A scale;
   head_numbers<const A> bias;  // in the order of the forward graph
 
 #ifdef __CUDACC__
+  __device__ const A* bias_data() const { return Extras ? bias.data : nullptr; }
+
   template <class Tile>
   struct row_program {
     static constexpr bool takes_absent_rows = true;
@@ -118,7 +122,7 @@ struct transformer_senders : gradient_program<T, 2>, senders_half<T, O> {
       using slots = pair_sums<Tile::lanes, Batch::size>;
       const auto found = program.template look_up<slots>(at, batch);
       A ds[slots::held], weight[slots::held];
-      if (program.stash == nullptr) {
+      if (!program.has_stash()) {
         A dot[2 * Batch::size];
         transformer_dots(at, batch, key, value, dot);
         slots::apply(dot, ds, weight);
@@ -126,8 +130,8 @@ struct transformer_senders : gradient_program<T, 2>, senders_half<T, O> {
             at, found,
             [&](int h) {
               const bool there = batch.valid(slots::first(lane_of_group<Tile>()) + h);
-              return scaled_exponent(program.scale, program.bias.data, program.bias.stride,
-                                     found.edge[h], at.head, there);
+              return logit_of(program.scale, program.bias_data(), program.bias.stride,
+                              found.edge[h], at.head, there);
             },
             ds, weight);
       } else {

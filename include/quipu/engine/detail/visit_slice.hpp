@@ -39,8 +39,7 @@ requires(Program::takes_absent_rows) inline constexpr absent_rows absent_rows_of
 
 template <int Size, bool Full, absent_rows Absent, class Tile, class Program, class Rows, class I,
           class Find, class State>
-QUIPU_HD inline void visit_batch(const lane_position<Tile>& at, const Program& program,
-                                 const Rows& rows,
+QUIPU_HD inline void visit_batch(const lane_position<Tile>& at, Program& program, const Rows& rows,
                                  const typename Rows::template cursor<Tile>& cursor,
                                  const I (&columns)[Size], const Find& find, std::int64_t edge,
                                  std::uint32_t position, std::int32_t count, State& state) {
@@ -66,9 +65,9 @@ QUIPU_HD inline void visit_batch(const lane_position<Tile>& at, const Program& p
 /// Every lane looks every edge up: full batches first, then what is left. The next batch's ids are
 /// fetched before the present rows are used, so that their latency hides behind the rows'.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
-QUIPU_HD inline void visit_edges(const lane_position<Tile>& at, const Program& program,
-                                 const Rows& rows, const I* indices, const slice<I>& work,
-                                 std::uint32_t position, State& state) {
+QUIPU_HD inline void visit_edges(const lane_position<Tile>& at, Program& program, const Rows& rows,
+                                 const I* indices, const slice<I>& work, std::uint32_t position,
+                                 State& state) {
   const auto cursor = rows.template begin<Tile>(at);
   const I* next = indices + work.begin;
   I columns[Unroll];
@@ -90,7 +89,8 @@ QUIPU_HD inline void visit_edges(const lane_position<Tile>& at, const Program& p
         [&](int u) { return find_value(program, edge + u, present[u]); }, edge,
         position + static_cast<std::uint32_t>(done), Unroll, state);
   }
-  if (done < work.count) {
+  if constexpr (Unroll > 1) {
+    if (done == work.count) return;
     const auto edge = work.begin + done;
     const auto left = work.count - done;
     visit_batch<Unroll, false, absent_rows_of<Program>>(
@@ -106,9 +106,9 @@ QUIPU_HD inline void visit_edges(const lane_position<Tile>& at, const Program& p
 /// its id and its value, and tells the others at its turn. The values of the next 32 are looked up
 /// when their ids are there, well before their rows.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
-__device__ inline void tell_edges(const lane_position<Tile>& at, const Program& program,
-                                  const Rows& rows, const I* indices, const slice<I>& work,
-                                  std::uint32_t position, State& state) {
+__device__ inline void tell_edges(const lane_position<Tile>& at, Program& program, const Rows& rows,
+                                  const I* indices, const slice<I>& work, std::uint32_t position,
+                                  State& state) {
   constexpr int lanes = Tile::lanes;
   const auto lane = static_cast<std::int32_t>(threadIdx.x) % lanes;
   const auto cursor = rows.template begin<Tile>(at);
@@ -153,11 +153,22 @@ __device__ inline void tell_edges(const lane_position<Tile>& at, const Program& 
 }
 #endif
 
+/// Visits edges by a program's careful way.
+template <class Program>
+struct careful_visitor {
+  static_assert(!values_edges<Program>, "a careful way finds no values");
+  Program& program;
+  template <class Position, class State, class Batch>
+  QUIPU_HD void visit(const Position& at, State& state, const Batch& batch) const {
+    program.visit_with_care(at, state, batch);
+  }
+};
+
 /// Walks one slice, edges in order.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
-QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, const Program& program,
-                                 const Rows& rows, const I* indices, const slice<I>& work,
-                                 std::uint32_t position, State& state) {
+QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, Program& program, const Rows& rows,
+                                 const I* indices, const slice<I>& work, std::uint32_t position,
+                                 State& state) {
   if (work.count == 0) return;
 #ifdef __CUDA_ARCH__
   if constexpr (values_edges<Program> && Tile::lanes == 32 && 32 % Unroll == 0) {
@@ -168,6 +179,12 @@ QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, const Program& p
 #else
   visit_edges<Unroll>(at, program, rows, indices, work, position, state);
 #endif
+  if constexpr (requires { program.start_again(at, state); }) {
+    if (program.start_again(at, state)) {
+      careful_visitor<Program> careful{program};
+      visit_edges<1>(at, careful, rows, indices, work, position, state);
+    }
+  }
   const slice_edges edges{work.begin, position, work.count};
   if constexpr (requires { program.settle(at, state, edges); }) program.settle(at, state, edges);
 }
