@@ -15,13 +15,13 @@ namespace {
 template <class T, class I>
 std::int64_t distance_to(I column, std::int64_t stride) {
   using wide = quipu::tile<1, 1, 64>;
-  static const T start{};
+  volatile std::uintptr_t start = 1 << 20;
   quipu::dense_rows<T> rows;
-  rows.data = &start;
+  rows.data = reinterpret_cast<const T*>(start);
   rows.row_stride = stride;
   const auto f =
       rows.template load<wide>(rows.begin(quipu::lane_position<wide>::at(0, 0, 64)), column);
-  return reinterpret_cast<std::intptr_t>(f.vectors[0]) - reinterpret_cast<std::intptr_t>(&start);
+  return reinterpret_cast<std::intptr_t>(f.vectors[0]) - static_cast<std::intptr_t>(start);
 }
 
 template <class T>
