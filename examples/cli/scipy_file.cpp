@@ -141,7 +141,11 @@ void add_member(zip_t* archive, const std::string& name, const zip_member& membe
     zip_source_free(source);
     throw std::runtime_error(name + ": " + zip_strerror(archive));
   }
-  zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
+  const auto entry = static_cast<zip_uint64_t>(index);
+  zip_set_file_compression(archive, entry, ZIP_CM_STORE, 0);
+  // The first day that a zip knows, as NumPy writes it: the same graph gives the same bytes.
+  constexpr zip_uint16_t midnight = 0, first_of_1980 = (1 << 5) | 1;
+  zip_file_set_dostime(archive, entry, midnight, first_of_1980, 0);
 }
 
 }  // namespace
