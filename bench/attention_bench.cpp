@@ -120,8 +120,8 @@ void time_forward(benchmark::State& state, const std::string& name, kind k, int 
   with_forward<T>(s, k, features, heads, [&](const auto& call) { measure(state, s, call); });
 }
 
-/// What a layer is given and gives, forward and backward, without its workspace: the graph, four
-/// operands a side of a transformer, three of the others, logsumexp.
+/// What a layer is given and gives, forward and backward, without its workspace: the graph,
+/// logsumexp, and the rows of features of either side. Scores and the vector are left out.
 double bytes_of_layer(const graph_view<I, I>& g, kind k, double row_bytes, std::int64_t heads) {
   const auto rows = static_cast<double>(g.rows()), columns = static_cast<double>(g.columns());
   const double ids = sizeof(I) * (3.0 * static_cast<double>(g.edges()) + rows + columns);

@@ -138,8 +138,7 @@ class bench_case {
 
   void time_sddmm() {
     const auto scales = require("--norm", make_node_scales(ctx_, graph_, options_.norm));
-    const auto left =
-        place(ctx_, draw_matrix<T>(graph_.rows(), features_, options_.run.seed, 2).values);
+    const auto left = draw_onto<T>(ctx_, options_.run.seed)(graph_.rows(), features_, 2);
     auto dots = make_buffer<float>(ctx_, graph_.edges());
     sddmm_args<T, I, I> args;
     args.graph = graph_;

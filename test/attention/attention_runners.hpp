@@ -169,13 +169,11 @@ auto with_arguments(const attention_problem<T, I, O>& p, const quipu::graph_view
 }
 
 inline auto forward(const auto& ctx, const auto& args, auto... workspace) {
-  using args_type = std::remove_cvref_t<decltype(args)>;
   if constexpr (requires { args.query; }) {
     return quipu::transformer_forward(ctx, args, workspace...);
   } else if constexpr (requires { args.target_score; }) {
     return quipu::gat_forward(ctx, args, workspace...);
   } else {
-    static_assert(sizeof(args_type) > 0);
     return quipu::gatv2_forward(ctx, args, workspace...);
   }
 }

@@ -7,18 +7,6 @@
 
 namespace test {
 
-/// What lies between heads and rows must stay as it was.
-template <class T>
-void require_gaps(const stored_heads<T>& h) {
-  auto outside = h.m;
-  for (std::int64_t i = 0; i < outside.rows; ++i)
-    for (std::int64_t f = 0; f < h.heads * h.dim; ++f)
-      outside.at(i, h.place(f)) = to_element<T>(poison_value);
-  const auto poison = quipu::widen(to_element<T>(poison_value));
-  REQUIRE(std::all_of(outside.data.begin(), outside.data.end(),
-                      [&](T v) { return quipu::widen(v) == poison; }));
-}
-
 /// Weights are off as in forward; the products with grad_output add their own rounding, and the
 /// saved output that of its storage.
 template <class T, class I, class O, class Runner>
