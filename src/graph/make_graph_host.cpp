@@ -165,7 +165,7 @@ void make_schedule(direction_storage<I, O>& d, const schedule_options& options) 
   auto& schedule = d.view.schedule;
   schedule.slice_edges = options.slice_edges > 0
                              ? options.slice_edges
-                             : choose_slice_edges(csr.edges, pretended_multiprocessors);
+                             : choose_slice_edges(csr.edges, csr.rows, pretended_multiprocessors);
   work_list<I> work;
   std::vector<slice<I>> whole;
   whole.reserve(static_cast<std::size_t>(csr.rows));

@@ -163,7 +163,7 @@ void make_schedule_on_device(const context& ctx, direction_storage<I, O>& d,
   auto& schedule = d.view.schedule;
   schedule.slice_edges = options.slice_edges > 0
                              ? options.slice_edges
-                             : choose_slice_edges(csr.edges, ctx.multiprocessors);
+                             : choose_slice_edges(csr.edges, csr.rows, ctx.multiprocessors);
   scratch<I> order;
   if (options.order == visit_order::grouped && csr.rows > 1) order = visit_list(ctx, csr);
   auto places = require(scratch<place>::make(ctx, csr.rows + 1));

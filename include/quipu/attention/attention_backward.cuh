@@ -23,7 +23,7 @@ struct gradient_half {
 
   template <class Program, class Rows, class I, class O>
   status operator()(const Program& program, const Rows& rows, const direction_view<I, O>& d) const {
-    return with_lay_out(d, [&]<engine_policy P>() {
+    return with_lay_out<Program::side>(d, [&]<engine_policy P>() {
       const arena::loan states(scratch);
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
       if (count_only) return check_launch<P>(d.schedule, partial);
@@ -35,7 +35,7 @@ struct gradient_half {
   template <class Program, class Rows, class I, class O>
   status with_totals(const Program& program, const Rows& rows, const direction_view<I, O>& d,
                      std::int64_t bytes, total_sets<accumulator<T>>& totals) const {
-    return with_lay_out(d, [&]<engine_policy P>() {
+    return with_lay_out<Program::side>(d, [&]<engine_policy P>() {
       totals = carve_totals<accumulator<T>, P>(scratch, d.schedule, heads, dim, bytes);
       const arena::loan states(scratch);
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
@@ -45,10 +45,10 @@ struct gradient_half {
   }
 
  private:
-  template <class I, class O, class Use>
+  template <gradient_side Side, class I, class O, class Use>
   status with_lay_out(const direction_view<I, O>& d, Use use) const {
     const auto run = [&]<int Width>() -> status {
-      using tuning = gradient_tuning<Width, Kind>;
+      using tuning = gradient_tuning<Width, Kind, Side>;
       const auto degree = d.csr.rows > 0 ? d.csr.edges / d.csr.rows : 0;
       if (dim > tuning::widest) {
         return failure(status_code::unsupported, "grad_output: heads this wide have no gradient",

@@ -49,7 +49,7 @@ enum class visit_order : std::uint8_t {
 };
 
 struct schedule_options {
-  std::int32_t slice_edges = 0;  ///< 0: chosen from the edge count and the multiprocessors
+  std::int32_t slice_edges = 0;  ///< 0: chosen from edges, rows and multiprocessors
   visit_order order = visit_order::grouped;
 };
 
@@ -57,11 +57,18 @@ struct schedule_options {
 /// costs the wait for the last slice, slice * multiprocessors. The sum is least near the square
 /// root of edges / multiprocessors; the factor, the square root of 2, was measured (H200, 2026-11,
 /// quipu_tune_sum --lengths): best are 128 for 1-3 M edges, 256 for 13-15 M, 512 for 23 M, 1024 for
-/// 124 M; 8 to 16 for 10 thousand.
-constexpr std::int32_t choose_slice_edges(std::int64_t edges, std::int32_t multiprocessors) {
-  const std::int64_t share = edges / (multiprocessors > 0 ? multiprocessors : 1);
+/// 124 M; 8 to 16 for 10 thousand. Where that cuts rows of the mean degree, nearly every row has a
+/// state to keep: slices are longer then, as long as every multiprocessor still gets 64 of them.
+constexpr std::int32_t choose_slice_edges(std::int64_t edges, std::int64_t rows,
+                                          std::int32_t multiprocessors) {
+  constexpr std::int32_t longest = 1024;
+  const std::int64_t places = multiprocessors > 0 ? multiprocessors : 1;
+  const std::int64_t share = edges / places, mean_degree = rows > 0 ? edges / rows : 0;
   std::int32_t length = 8;
-  while (length < 1024 && 4 * static_cast<std::int64_t>(length) * length <= 2 * share) length *= 2;
+  while (length < longest && 4 * static_cast<std::int64_t>(length) * length <= 2 * share) {
+    length *= 2;
+  }
+  while (length < longest && length < 2 * mean_degree && 2 * 64 * length <= share) length *= 2;
   return length;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
+
 #include "quipu/core/config.hpp"
 
 namespace quipu {
@@ -39,6 +41,8 @@ __device__ inline A sum_group(A x) {
 /// holds the sums of `held` values, the first of them value `first(l)`, in values[0 .. held).
 template <int Lanes, int Count>
 struct group_sum {
+  static_assert(std::has_single_bit(static_cast<unsigned>(Lanes)) &&
+                std::has_single_bit(static_cast<unsigned>(Count)));
   static constexpr int held = Count > Lanes ? Count / Lanes : 1;
   /// Lanes that hold the same value.
   static constexpr int copies = Count < Lanes ? Lanes / Count : 1;

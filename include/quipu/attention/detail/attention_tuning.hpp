@@ -10,8 +10,37 @@ namespace quipu::detail {
 
 enum class attention_kind { gat, gatv2, transformer };
 
-/// How long rows are, by the mean degree: below 8 edges, below 64, above.
-enum class row_length { few, some, many };
+/// How long rows are, by the mean degree: below 8 edges, below 32, below 64, above.
+enum class row_length { few, some, more, many };
+inline constexpr int row_lengths = 4;
+constexpr row_length row_length_of(std::int64_t degree) {
+  return degree < 8    ? row_length::few
+         : degree < 32 ? row_length::some
+         : degree < 64 ? row_length::more
+                       : row_length::many;
+}
+
+/// Lay-outs of heads of 1, 2, 4 .. 128 vectors, for every length of rows. Tuning::lay_out makes
+/// one; the same ones may come up again, as one kernel.
+template <class Tuning>
+struct head_lay_outs {
+  static constexpr int widths = 8;
+  static constexpr auto make() {
+    std::array<engine_policy, row_lengths * widths> made{};
+    for (int r = 0; r < row_lengths; ++r) {
+      for (int w = 0; w < widths; ++w) {
+        made[static_cast<std::size_t>(r * widths + w)] =
+            Tuning::lay_out(1 << w, static_cast<row_length>(r));
+      }
+    }
+    return made;
+  }
+  static constexpr int choose(std::int64_t vectors, std::int64_t degree) {
+    int w = 0;
+    while ((std::int64_t{1} << w) < vectors) ++w;
+    return static_cast<int>(row_length_of(degree)) * widths + w;
+  }
+};
 
 /// Lay-outs of a head, by its width and the length of rows. Logits are summed over the lanes for
 /// each edge, so few lanes and a few edges at a time; very short rows want fewer still. Heads wider
@@ -20,21 +49,26 @@ enum class row_length { few, some, many };
 template <int Width, attention_kind Kind>
 struct attention_tuning {
   static constexpr bool narrow = Width > 4;  // elements of 16 bits
+  static constexpr bool gat = Kind == attention_kind::gat;
   static constexpr bool gatv2 = Kind == attention_kind::gatv2;
   static constexpr bool transformer = Kind == attention_kind::transformer;
 
   /// For heads of up to `vectors` vectors, a power of two.
   static constexpr engine_policy lay_out(int vectors, row_length rows) {
+    if (vectors < 4) return {vectors, 1, Width, 4, 128, 1};
+    if (vectors == 128) return {32, 4, Width, 2, 128, 1};
+    // Small heads of GAT have a weight to make for every few elements.
+    const bool small_gat = gat && !narrow && vectors <= 8;
+    if (small_gat && rows == row_length::many) return {vectors, 1, Width, 8, 128, 5};
     const bool few = rows == row_length::few;
     const int two_from = !narrow ? (transformer ? 16 : 4)
                          : gatv2 ? (rows == row_length::many ? 16 : 64)
                                  : (transformer ? 64 : 16);
     const bool two = vectors >= two_from || (few && !(transformer && narrow));
-    const int of_a_lane = vectors >= 128 ? 4 : two ? 2 : 1;
-    const int edges = few || of_a_lane == 4 ? 2 : 4;
+    const int edges = few || (small_gat && rows == row_length::some) ? 2 : 4;
     int blocks = 1;
     if (edges == 2) {
-      blocks = of_a_lane == 4 || (narrow && two) ? 1 : 6;
+      blocks = narrow && two ? 1 : transformer && !narrow ? 6 : 7;
     } else if (gatv2) {
       blocks = narrow && two ? 1 : 5;
     } else if (transformer) {
@@ -42,25 +76,15 @@ struct attention_tuning {
     } else {
       blocks = narrow ? 1 : two ? 5 : 7;
     }
-    return {vectors / of_a_lane, of_a_lane, Width, edges, 128, vectors < 4 ? 1 : blocks};
+    return {two ? vectors / 2 : vectors, two ? 2 : 1, Width, edges, 128, blocks};
   }
 
-  // For every width, then where another length was measured: few from 4 to 64, many at 16.
-  static constexpr std::array table{
-      lay_out(1, row_length::some),  lay_out(2, row_length::some),   lay_out(4, row_length::some),
-      lay_out(8, row_length::some),  lay_out(16, row_length::some),  lay_out(32, row_length::some),
-      lay_out(64, row_length::some), lay_out(128, row_length::some), lay_out(4, row_length::few),
-      lay_out(8, row_length::few),   lay_out(16, row_length::few),   lay_out(32, row_length::few),
-      lay_out(64, row_length::few),  lay_out(16, row_length::many)};
+  using lay_outs = head_lay_outs<attention_tuning>;
+  static constexpr auto table = lay_outs::make();
   static constexpr std::int64_t widest = 128 * Width;
   static constexpr engine_policy wide{32, 2, Width, 1, 128, 1};
   static constexpr int choose(std::int64_t dim, std::int64_t degree) {
-    const std::int64_t vectors = (dim + Width - 1) / Width;
-    int index = 0;
-    while ((std::int64_t{1} << index) < vectors) ++index;
-    if (degree < 8 && index >= 2 && index <= 6) return index + 6;
-    if (degree >= 64 && index == 4) return 13;
-    return index;
+    return lay_outs::choose((dim + Width - 1) / Width, degree);
   }
 };
 template <attention_kind Kind>
@@ -76,33 +100,54 @@ struct attention_tuning<1, Kind> {
   }
 };
 
+enum class gradient_side { receivers, senders };
+
 /// Lay-outs of gradients: two dot products an edge, and one or two rows in flight for each. Long
 /// rows want four edges at a time, short ones two. Measured as above.
-template <int Width, attention_kind Kind>
+template <int Width, attention_kind Kind, gradient_side Side>
 struct gradient_tuning {
-  static constexpr engine_policy lay_out(int vectors, bool short_rows) {
-    const int two_from = Width > 4 ? 64 : Kind == attention_kind::gatv2 ? 4 : 16;
-    const int of_a_lane = vectors >= 128 ? 4 : vectors >= two_from ? 2 : 1;
-    const int edges = of_a_lane == 4 ? 1 : short_rows || (Width > 4 && of_a_lane == 2) ? 2 : 4;
-    return {vectors / of_a_lane, of_a_lane, Width, edges, 128, 1};
+  static constexpr bool narrow = Width > 4;
+  static constexpr bool gat = Kind == attention_kind::gat;
+  static constexpr bool gatv2 = Kind == attention_kind::gatv2;
+
+  /// Edges at a time, for heads of 4 vectors and more.
+  static constexpr int edges(int vectors, row_length rows) {
+    constexpr bool of_receivers = Side == gradient_side::receivers;
+    switch (rows) {
+      case row_length::few:
+        return gatv2 && !narrow && of_receivers ? 4 : 2;
+      case row_length::some:
+        if (gatv2) return 4;
+        if (narrow) return 2;
+        return !gat || (of_receivers && vectors <= 8) ? 4 : 2;
+      default:
+        return 4;
+    }
   }
-  static constexpr std::int64_t long_rows = Kind == attention_kind::gatv2 ? 8 : 32;
-  static constexpr std::array table{lay_out(1, true),   lay_out(2, true),   lay_out(4, true),
-                                    lay_out(8, true),   lay_out(16, true),  lay_out(32, true),
-                                    lay_out(64, true),  lay_out(4, false),  lay_out(8, false),
-                                    lay_out(16, false), lay_out(32, false), lay_out(64, false),
-                                    lay_out(128, false)};
+  static constexpr engine_policy lay_out(int vectors, row_length rows) {
+    if (vectors < 4) return {vectors, 1, Width, 2, 128, 1};
+    if (vectors == 128) return {32, 4, Width, 1, 128, 1};
+    const bool small_gat = gat && !narrow && vectors <= 8;
+    if (small_gat && rows == row_length::many) return {vectors, 1, Width, 8, 128, 1};
+    const int two_from = narrow ? 64 : gatv2 || (small_gat && rows <= row_length::some) ? 4 : 16;
+    const bool two = vectors >= two_from;
+    return {two ? vectors / 2 : vectors,
+            two ? 2 : 1,
+            Width,
+            narrow && two ? 2 : edges(vectors, rows),
+            128,
+            1};
+  }
+
+  using lay_outs = head_lay_outs<gradient_tuning>;
+  static constexpr auto table = lay_outs::make();
   static constexpr std::int64_t widest = 128 * Width;
   static constexpr int choose(std::int64_t dim, std::int64_t degree) {
-    const std::int64_t vectors = (dim + Width - 1) / Width;
-    if (vectors > 64) return 12;
-    int index = 0;
-    while ((std::int64_t{1} << index) < vectors) ++index;
-    return index >= 2 && degree >= long_rows ? index + 5 : index;
+    return lay_outs::choose((dim + Width - 1) / Width, degree);
   }
 };
-template <attention_kind Kind>
-struct gradient_tuning<1, Kind> {
+template <attention_kind Kind, gradient_side Side>
+struct gradient_tuning<1, Kind, Side> {
   static constexpr std::array table{
       engine_policy{1, 1, 1, 2, 128, 1}, engine_policy{4, 1, 1, 2, 128, 1},
       engine_policy{32, 1, 1, 2, 128, 1}, engine_policy{32, 4, 1, 2, 128, 1},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quipu/attention/detail/attention_programs.hpp"
+#include "quipu/attention/detail/attention_tuning.hpp"
 
 namespace quipu::detail {
 
@@ -164,6 +165,7 @@ struct head_numbers {
 template <element T, bool Extras>
 struct receivers_half {
   using A = accumulator<T>;
+  static constexpr auto side = gradient_side::receivers;
   head_matrix<T> grad_output, output;
   head_numbers<const A> logsumexp;
   softmax_record<A>* records;  // [rows, heads]
@@ -217,6 +219,7 @@ struct receivers_half {
 template <element T, node_index O, bool Extras>
 struct senders_half {
   using A = accumulator<T>;
+  static constexpr auto side = gradient_side::senders;
   const softmax_record<A>* records;
   std::int64_t heads;
   dropout_mask<A> dropout;
