@@ -77,6 +77,7 @@ add_library(
   src/attention/attention_backward_host.cpp
   src/attention/attention_host.cpp
   src/core/buffer.cpp
+  src/core/checksum.cpp
   src/core/context.cpp
   src/core/status.cpp
   src/graph/make_graph_device.cu
@@ -92,6 +93,10 @@ add_library(
   src/io/synthetic_host.cpp
   src/io/synthetic_plan.cpp
   src/io/synthetic_shapes.cpp
+  src/pack/invariant_masks.cpp
+  src/pack/pack_host.cpp
+  src/pack/packing.cpp
+  src/pack/profile_host.cpp
   src/reduce/aggregate_host.cpp
   src/reduce/expand_argument.cu
   src/sparse/choose_backend.cpp

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "quipu/pack/detail/bit_stream.hpp"
+#include "quipu/pack/packing.hpp"
+
+namespace quipu::detail {
+
+/// An invariant record: where there are several clusters, a byte that says which; a participation
+/// bit a unit, low bits first, padded to a byte; then of every unit the bits that remain, low bits
+/// first: those outside the mask if it participates, else all.
+
+/// Units of `Unit`'s size. The last one of a row may be short: what it lacks is zeros that the mask
+/// covers.
+template <class Unit>
+class invariant_coder {
+ public:
+  static constexpr auto unit_bytes = static_cast<std::int64_t>(sizeof(Unit));
+  static constexpr int unit_bits = 8 * static_cast<int>(sizeof(Unit));
+
+  explicit invariant_coder(const packing& p)
+      : row_bytes_(p.width * p.element_bytes),
+        element_bytes_(p.element_bytes),
+        clusters_(p.invariant.clusters),
+        head_bytes_(p.invariant.clusters > 1 ? 1 : 0),
+        units_(round_up(row_bytes_, unit_bytes) / unit_bytes) {
+    columns_.resize(static_cast<std::size_t>(clusters_ * units_));
+    for (std::int64_t c = 0; c < clusters_; ++c) {
+      for (std::int64_t u = 0; u < units_; ++u) {
+        auto& column = columns_[static_cast<std::size_t>(c * units_ + u)];
+        const auto at = c * row_bytes_ + u * unit_bytes;
+        const auto there = std::min(unit_bytes, row_bytes_ - u * unit_bytes);
+        column.value = load_some(p.invariant.value.data() + at, there);
+        column.mask = load_some(p.invariant.mask.data() + at, there);
+        if (there < unit_bytes) {
+          column.mask =
+              static_cast<Unit>(column.mask | ~low_bits<Unit>(static_cast<int>(8 * there)));
+        }
+        column.kept = unit_bits - std::popcount(column.mask);
+      }
+    }
+  }
+
+  /// Bytes of a record; -1 if that is no less than its elements.
+  std::int64_t size(const std::byte* elements, std::int64_t column,
+                    std::int64_t count) const noexcept {
+    const auto bytes = choose(elements, column, count).bytes;
+    return bytes < count * element_bytes_ ? bytes : -1;
+  }
+
+  void encode(const std::byte* elements, std::int64_t column, std::int64_t count,
+              std::byte* record) const noexcept {
+    const auto cluster = choose(elements, column, count).cluster;
+    if (head_bytes_ > 0) *record = static_cast<std::byte>(cluster);
+    const auto run = run_of(column, count);
+    const column_bits* columns = columns_of(cluster, run);
+    bit_writer takes_part(record + head_bytes_);
+    bit_writer rest(record + head_bytes_ + bytes_of_bits(run.units));
+    for (std::int64_t u = 0; u < run.units; ++u) {
+      const auto x = load_unit(elements, u, run);
+      const auto& c = columns[u];
+      if ((x & c.mask) == c.value) {
+        takes_part.put(1, 1);
+        rest.put(extract_bits<Unit>(x, static_cast<Unit>(~c.mask)), c.kept);
+      } else {
+        takes_part.put(0, 1);
+        rest.put(x, unit_bits);
+      }
+    }
+    takes_part.finish();
+    rest.finish();
+  }
+
+  bool decode(const std::byte* record, std::int64_t room, std::int64_t column, std::int64_t count,
+              std::byte* elements) const noexcept {
+    if (room < head_bytes_) return false;
+    const auto cluster = head_bytes_ > 0 ? static_cast<std::int64_t>(*record) : 0;
+    const auto run = run_of(column, count);
+    const auto map_bytes = bytes_of_bits(run.units);
+    if (cluster >= clusters_ || head_bytes_ + map_bytes > room) return false;
+    const std::byte* map = record + head_bytes_;
+    const column_bits* columns = columns_of(cluster, run);
+    const bit_reader rest(map + map_bytes, room - head_bytes_ - map_bytes);
+    const std::int64_t bits = 8 * (room - head_bytes_ - map_bytes);
+    std::int64_t at = 0;
+    for (std::int64_t u = 0; u < run.units; ++u) {
+      const auto& c = columns[u];
+      const bool takes_part = (static_cast<unsigned>(map[u / 8]) >> (u % 8) & 1u) != 0;
+      const int kept = takes_part ? c.kept : unit_bits;
+      if (at + kept > bits) return false;
+      auto x = static_cast<Unit>(rest.bits(at, kept));
+      if (takes_part)
+        x = static_cast<Unit>(deposit_bits<Unit>(x, static_cast<Unit>(~c.mask)) | c.value);
+      at += kept;
+      std::memcpy(elements + u * unit_bytes, &x,
+                  static_cast<std::size_t>(std::min(unit_bytes, run.bytes - u * unit_bytes)));
+    }
+    return true;
+  }
+
+ private:
+  struct column_bits {
+    Unit mask, value;
+    int kept;
+  };
+  struct unit_run {
+    std::int64_t first, units, bytes;
+  };
+  struct chosen {
+    std::int64_t bytes;
+    std::int64_t cluster;
+  };
+
+  static Unit load_some(const std::byte* from, std::int64_t bytes) noexcept {
+    Unit w = 0;
+    std::memcpy(&w, from, static_cast<std::size_t>(bytes));
+    return w;
+  }
+  unit_run run_of(std::int64_t column, std::int64_t count) const noexcept {
+    const auto bytes = count * element_bytes_;
+    return {column * element_bytes_ / unit_bytes, round_up(bytes, unit_bytes) / unit_bytes, bytes};
+  }
+  const column_bits* columns_of(std::int64_t cluster, const unit_run& run) const noexcept {
+    return columns_.data() + cluster * units_ + run.first;
+  }
+  Unit load_unit(const std::byte* elements, std::int64_t u, const unit_run& run) const noexcept {
+    const auto* from = elements + u * unit_bytes;
+    const auto there = run.bytes - u * unit_bytes;
+    return there >= unit_bytes ? load_word<Unit>(from) : load_some(from, there);
+  }
+
+  /// The cluster that makes the record shortest, of equals the first.
+  chosen choose(const std::byte* elements, std::int64_t column, std::int64_t count) const noexcept {
+    const auto run = run_of(column, count);
+    chosen best{-1, 0};
+    for (std::int64_t c = 0; c < clusters_; ++c) {
+      const column_bits* columns = columns_of(c, run);
+      std::int64_t bits = 0;
+      for (std::int64_t u = 0; u < run.units; ++u) {
+        const auto x = load_unit(elements, u, run);
+        bits += (x & columns[u].mask) == columns[u].value ? columns[u].kept : unit_bits;
+      }
+      const auto bytes = head_bytes_ + bytes_of_bits(run.units) + bytes_of_bits(bits);
+      if (best.bytes < 0 || bytes < best.bytes) best = {bytes, c};
+    }
+    return best;
+  }
+
+  std::int64_t row_bytes_, element_bytes_, clusters_, head_bytes_, units_;
+  std::vector<column_bits> columns_;  // [clusters, units]
+};
+
+}  // namespace quipu::detail

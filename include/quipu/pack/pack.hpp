@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "quipu/core/context.hpp"
+#include "quipu/core/view.hpp"
+#include "quipu/pack/packed_table.hpp"
+
+namespace quipu {
+
+/// What a row id outside [0, rows) means.
+enum class id_policy : std::uint8_t {
+  refuse,  ///< an error that names the position, before anything is written
+  clamp,   ///< the nearest row
+};
+
+struct unpack_args {
+  packed_view packed;
+  mutable_table_view output;   ///< [rows, width]
+  std::int64_t first_row = 0;  ///< the row of `packed` that becomes row 0; output.rows follow
+};
+
+template <node_index I>
+struct gather_rows_args {
+  packed_view packed;
+  vector_view<const I> ids;   ///< in any order, any of them more than once
+  mutable_table_view output;  ///< [ids, width]
+  id_policy policy = id_policy::refuse;
+};
+
+template <node_index I>
+struct update_rows_args {
+  packed_view packed;
+  vector_view<const I> ids;  ///< of one row given twice, the last one stays
+  table_view input;          ///< [ids, width]
+};
+
+/// Packed rows, bit for bit as they were. Bytes that no packing can have made are an error
+/// (parse_error with the row in `position`), and nothing outside the views is read or written.
+/// Errors: invalid_argument naming the view, out_of_range for rows that are not there.
+status unpack(const host_context&, const unpack_args&);
+
+/// output[k] = row ids[k]. Errors: also out_of_range with the position of the id.
+template <class I>
+status gather_rows(const host_context&, const gather_rows_args<I>&);
+
+/// Row ids[k] becomes input[k]: in place where it fits, else in spare room. Rows are written in
+/// order; workspace_too_small with the position of the first row for which there is no room left,
+/// and then that row and those behind it are as they were.
+template <class I>
+status update_rows(const host_context&, const update_rows_args<I>&);
+
+}  // namespace quipu

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quipu/core/buffer.hpp"
+#include "quipu/core/context.hpp"
+#include "quipu/pack/packing.hpp"
+
+namespace quipu {
+
+/// Packed rows that it does not own. `bytes` holds the slots of all records and behind them the
+/// overflow area, records as they are; or, where records have addresses, one record after the
+/// other. `spare` counts records of overflow that are taken, or bytes.
+struct packed_view {
+  const packing* how = nullptr;  ///< on the host, always
+  std::int64_t rows = 0;
+  std::byte* bytes = nullptr;
+  std::int64_t byte_count = 0;
+  std::uint32_t* addresses = nullptr;  ///< [records], in granules; null where records have slots
+  std::int64_t* used = nullptr;        ///< [1] bytes of `bytes` that are taken
+
+  std::int64_t records() const noexcept { return rows * record_shape(how->width).records; }
+  /// Bytes that rows and their addresses take.
+  std::int64_t stored_bytes() const noexcept {
+    return *used + (addresses != nullptr ? 4 * records() : 0);
+  }
+};
+
+/// Owns packed rows and their packing.
+class packed_table {
+ public:
+  packed_table() = default;
+  packed_table(packing p, std::int64_t rows, buffer<std::byte> bytes,
+               buffer<std::uint32_t> addresses, buffer<std::int64_t> used)
+      : how_(std::move(p)),
+        rows_(rows),
+        bytes_(std::move(bytes)),
+        addresses_(std::move(addresses)),
+        used_(std::move(used)) {}
+
+  const packing& how() const noexcept { return how_; }
+  std::int64_t rows() const noexcept { return rows_; }
+  /// Points into this table, which must stay where it is.
+  packed_view view() noexcept {
+    return {&how_, rows_, bytes_.data(), bytes_.size(), addresses_.data(), used_.data()};
+  }
+
+ private:
+  packing how_;
+  std::int64_t rows_ = 0;
+  buffer<std::byte> bytes_;
+  buffer<std::uint32_t> addresses_;
+  buffer<std::int64_t> used_;
+};
+
+/// What to do where a packing makes a table larger than it is.
+enum class expansion : std::uint8_t { keep_raw, allow };
+
+/// Bytes that `rows` rows and their addresses take at most, however they look, without spare room:
+/// those of the table itself if it is then kept raw.
+std::int64_t packed_bound(const packing&, std::int64_t rows,
+                          expansion growth = expansion::keep_raw) noexcept;
+
+struct packed_options {
+  std::int64_t spare_rows = 0;  ///< room for rows that `update_rows` makes longer
+  expansion growth = expansion::keep_raw;
+};
+
+/// Packs a table into memory of its own. Errors: invalid_argument (a packing that is not sound or
+/// was made for another width or element size, a table that is none), out_of_memory, unsupported
+/// (more bytes than addresses can tell).
+result<packed_table> make_packed(const host_context&, const table_view&, const packing&,
+                                 const packed_options& = {});
+
+}  // namespace quipu

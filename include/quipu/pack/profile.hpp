@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "quipu/core/context.hpp"
+#include "quipu/pack/packing.hpp"
+
+namespace quipu {
+
+struct profile_options {
+  /// Rows to look at, spread evenly over the table; 0: all.
+  std::int64_t sample_rows = 4096;
+  /// The share of rows in which a bit must agree for the invariant codec to leave it out, 0 to 1;
+  /// negative: for each unit the best of 0.7, 0.75 .. 1.
+  double threshold = -1;
+  std::int32_t clusters = 1;  ///< of rows, each with masks of its own; 1 to 255
+  std::uint64_t seed = 0;     ///< for the rows that clusters start from
+};
+
+/// A packing and what it would take.
+struct packing_estimate {
+  packing how;
+  double row_bytes = 0;  ///< a row, its address and its share of the overflow area
+};
+
+/// What a table looks like, and how it could be packed.
+struct table_profile {
+  std::int64_t rows = 0, sampled_rows = 0, width = 0;
+  std::int32_t element_bytes = 4;
+  number_format format = number_format::bits;
+  std::vector<std::uint32_t> ones;       ///< [width, bits of an element] rows with the bit set
+  std::vector<std::uint32_t> exponents;  ///< [32 or 256] elements with the exponent; floats only
+  std::uint64_t fill = 0;                ///< the most frequent element
+  double fill_share = 0;                 ///< of all elements
+  /// One for each codec that applies: raw, invariant, exponent with 3 and with 2 bits, sparse.
+  std::vector<packing_estimate> packings;
+};
+
+/// Looks at a table. Allocates. Errors: invalid_argument for a table that is none and for options
+/// out of range, by name; out_of_memory.
+result<table_profile> make_profile(const host_context&, const table_view&,
+                                   const profile_options& = {});
+
+enum class packing_goal : std::uint8_t {
+  smallest,  ///< fewest bytes: for files and for rows that come over a link
+  memory,    ///< fewest bytes of what decodes as quickly as memory delivers
+};
+
+/// The packing of a profile that serves a goal best.
+const packing_estimate& choose_packing(const table_profile&, packing_goal);
+
+}  // namespace quipu

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quipu/pack/packed_table.hpp"
+
+namespace quipu::detail {
+
+inline status wrong_argument(const char* message, std::int64_t expected = 0,
+                             std::int64_t actual = 0) {
+  return failure(status_code::invalid_argument, message, -1, expected, actual);
+}
+
+/// The O(1) checks of a table that rows of `p` are read from or written to. `names` are messages
+/// that begin with the argument's name.
+struct table_messages {
+  const char *null, *rows, *width, *element, *format, *stride;
+};
+inline constexpr table_messages input_messages{"input: null",
+                                               "input: rows are negative",
+                                               "input: width is not the packing's",
+                                               "input: element_bytes is not the packing's",
+                                               "input: not the packing's numbers",
+                                               "input: row_stride is shorter than a row"};
+inline constexpr table_messages output_messages{"output: null",
+                                                "output: rows are negative",
+                                                "output: width is not the packing's",
+                                                "output: element_bytes is not the packing's",
+                                                "output: not the packing's numbers",
+                                                "output: row_stride is shorter than a row"};
+
+inline status check_table(const table_view& t, const packing& p, const table_messages& say) {
+  if (t.rows < 0) return wrong_argument(say.rows, 0, t.rows);
+  if (t.width != p.width) return wrong_argument(say.width, p.width, t.width);
+  if (t.element_bytes != p.element_bytes) {
+    return wrong_argument(say.element, p.element_bytes, t.element_bytes);
+  }
+  if (t.format != number_format::bits && t.format != p.format && p.format != number_format::bits) {
+    return wrong_argument(say.format);
+  }
+  if (t.row_stride < t.row_bytes()) {
+    return wrong_argument(say.stride, t.row_bytes(), t.row_stride);
+  }
+  if (t.data == nullptr && t.rows > 0 && t.width > 0) return wrong_argument(say.null);
+  return success();
+}
+
+inline status check_packed(const packed_view& v) {
+  if (v.how == nullptr) return wrong_argument("packed: no packing");
+  if (auto s = validate(*v.how); !s.ok()) return s;
+  if (v.rows < 0) return wrong_argument("packed: rows are negative", 0, v.rows);
+  const auto records = v.records();
+  if (records > 0 && v.bytes == nullptr) return wrong_argument("packed: bytes are null");
+  if (v.byte_count < 0) return wrong_argument("packed: byte_count is negative");
+  if (v.how->has_slots() && records > 0 && v.byte_count / v.how->slot_bytes < records) {
+    return wrong_argument("packed: bytes end before the last slot", records * v.how->slot_bytes,
+                          v.byte_count);
+  }
+  if (!v.how->has_slots() && records > 0 && v.addresses == nullptr) {
+    return wrong_argument("packed: addresses are null");
+  }
+  return success();
+}
+
+}  // namespace quipu::detail

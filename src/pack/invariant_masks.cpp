@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pack/invariant_masks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "pack/coders.hpp"
+
+namespace quipu::detail {
+
+namespace {
+
+/// splitmix64, by Sebastiano Vigna.
+std::uint64_t draw(std::uint64_t& state) {
+  std::uint64_t x = state += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+const std::byte* row_of(const sampled_table& s, std::int64_t row) {
+  return s.bytes.data() + row * s.row_bytes();
+}
+
+/// Bits in which two rows differ.
+std::int64_t distance(const std::byte* a, const std::byte* b, std::int64_t bytes) {
+  std::int64_t bits = 0, i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    bits += std::popcount(load_word<std::uint64_t>(a + i) ^ load_word<std::uint64_t>(b + i));
+  }
+  for (; i < bytes; ++i) bits += std::popcount(static_cast<std::uint8_t>(a[i] ^ b[i]));
+  return bits;
+}
+
+void add_ones(const std::byte* row, std::int64_t bytes, std::uint32_t* ones) {
+  for (std::int64_t i = 0; i < bytes; ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      ones[8 * i + bit] += static_cast<std::uint32_t>(row[i]) >> bit & 1u;
+    }
+  }
+}
+
+/// Bits set in rows of a cluster, and how many rows it has.
+struct cluster_counts {
+  std::vector<std::uint32_t> ones;
+  std::int64_t rows = 0;
+};
+
+std::vector<cluster_counts> count_clusters(const sampled_table& s,
+                                           const std::vector<std::int32_t>& cluster_of,
+                                           std::int32_t clusters) {
+  std::vector<cluster_counts> counts(static_cast<std::size_t>(clusters));
+  for (auto& c : counts) c.ones.assign(static_cast<std::size_t>(8 * s.row_bytes()), 0);
+  for (std::int64_t i = 0; i < s.rows; ++i) {
+    auto& c = counts[static_cast<std::size_t>(cluster_of[static_cast<std::size_t>(i)])];
+    add_ones(row_of(s, i), s.row_bytes(), c.ones.data());
+    ++c.rows;
+  }
+  return counts;
+}
+
+/// Lloyd's k-means with Hamming distances: a centre has each bit as most of its rows have it. Ties
+/// go to the lower cluster; a cluster that loses all its rows keeps its centre.
+std::vector<std::int32_t> cluster_rows(const sampled_table& s, std::int32_t clusters,
+                                       std::uint64_t seed) {
+  constexpr int rounds = 10;
+  std::vector<std::int32_t> cluster_of(static_cast<std::size_t>(s.rows), 0);
+  if (clusters == 1) return cluster_of;
+  const auto bytes = s.row_bytes();
+  std::vector<std::byte> centres(static_cast<std::size_t>(clusters * bytes));
+  for (std::int32_t c = 0; c < clusters; ++c) {
+    const auto row = static_cast<std::int64_t>(draw(seed) % static_cast<std::uint64_t>(s.rows));
+    std::copy_n(row_of(s, row), bytes, centres.begin() + c * bytes);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    bool moved = false;
+    for (std::int64_t i = 0; i < s.rows; ++i) {
+      std::int64_t least = -1;
+      std::int32_t nearest = 0;
+      for (std::int32_t c = 0; c < clusters; ++c) {
+        const auto d = distance(row_of(s, i), centres.data() + c * bytes, bytes);
+        if (least < 0 || d < least) {
+          least = d;
+          nearest = c;
+        }
+      }
+      auto& now = cluster_of[static_cast<std::size_t>(i)];
+      moved = moved || now != nearest;
+      now = nearest;
+    }
+    if (!moved && round > 0) break;
+    const auto counts = count_clusters(s, cluster_of, clusters);
+    for (std::int32_t c = 0; c < clusters; ++c) {
+      const auto& here = counts[static_cast<std::size_t>(c)];
+      if (here.rows == 0) continue;
+      for (std::int64_t i = 0; i < bytes; ++i) {
+        unsigned byte = 0;
+        for (int bit = 0; bit < 8; ++bit) {
+          byte |= (2 * here.ones[static_cast<std::size_t>(8 * i + bit)] > here.rows ? 1u : 0u)
+                  << bit;
+        }
+        centres[static_cast<std::size_t>(c * bytes + i)] = static_cast<std::byte>(byte);
+      }
+    }
+  }
+  return cluster_of;
+}
+
+/// A mask and a value for each cluster, [clusters, row bytes].
+struct masks {
+  std::vector<std::byte> mask, value;
+};
+
+/// Bits that agree in at least `threshold` of a cluster's rows.
+masks make_masks(const std::vector<cluster_counts>& counts, double threshold,
+                 std::int64_t row_bytes) {
+  masks m;
+  m.mask.assign(counts.size() * static_cast<std::size_t>(row_bytes), std::byte{0});
+  m.value = m.mask;
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    const auto rows = counts[c].rows;
+    for (std::size_t bit = 0; bit < counts[c].ones.size(); ++bit) {
+      const std::int64_t ones = counts[c].ones[bit];
+      const auto agree = std::max(ones, rows - ones);
+      if (static_cast<double>(agree) < threshold * static_cast<double>(rows)) continue;
+      const auto at = c * static_cast<std::size_t>(row_bytes) + bit / 8;
+      m.mask[at] |= std::byte{1} << (bit % 8);
+      if (2 * ones > rows) m.value[at] |= std::byte{1} << (bit % 8);
+    }
+  }
+  return m;
+}
+
+std::uint64_t load_some(const std::byte* from, std::int64_t bytes) {
+  std::uint64_t w = 0;
+  std::memcpy(&w, from, static_cast<std::size_t>(bytes));
+  return w;
+}
+
+/// For each unit and cluster the one of `choices` that leaves most bits out of a few of the rows;
+/// with the bits saved in all, participation bits counted. Of equals the first.
+std::pair<masks, std::int64_t> best_by_unit(const sampled_table& s,
+                                            const std::vector<std::int32_t>& cluster_of,
+                                            std::int32_t clusters,
+                                            const std::vector<masks>& choices,
+                                            std::int32_t unit_bytes) {
+  constexpr std::int64_t enough = 1 << 18;  // bytes of rows to look at
+  const auto bytes = s.row_bytes();
+  const auto units = round_up(bytes, unit_bytes) / unit_bytes;
+  const auto few = std::clamp<std::int64_t>(enough / bytes, 1, s.rows);
+  const auto step = s.rows / few;
+  std::vector<std::int64_t> saved(choices.size() * static_cast<std::size_t>(clusters * units));
+  for (std::size_t k = 0; k < choices.size(); ++k) {
+    for (std::int64_t i = 0; i < few; ++i) {
+      const auto* row = row_of(s, i * step);
+      const auto cluster = cluster_of[static_cast<std::size_t>(i * step)];
+      const auto* mask = choices[k].mask.data() + cluster * bytes;
+      const auto* value = choices[k].value.data() + cluster * bytes;
+      auto* out = saved.data() + (static_cast<std::int64_t>(k) * clusters + cluster) * units;
+      for (std::int64_t u = 0; u < units; ++u) {
+        const auto at = u * unit_bytes, there = std::min<std::int64_t>(unit_bytes, bytes - at);
+        const auto m = load_some(mask + at, there);
+        if ((load_some(row + at, there) & m) == load_some(value + at, there)) {
+          out[u] += std::popcount(m);
+        }
+      }
+    }
+  }
+  masks best = choices.front();
+  std::int64_t in_all = -few * units;
+  for (std::int64_t cu = 0; cu < clusters * units; ++cu) {
+    const auto of = [&](std::size_t k) {
+      return saved[k * static_cast<std::size_t>(clusters * units) + static_cast<std::size_t>(cu)];
+    };
+    std::size_t chosen = 0;
+    for (std::size_t k = 1; k < choices.size(); ++k) {
+      if (of(k) > of(chosen)) chosen = k;
+    }
+    in_all += of(chosen);
+    const auto at = cu / units * bytes + cu % units * unit_bytes;
+    const auto there = std::min<std::int64_t>(unit_bytes, bytes - cu % units * unit_bytes);
+    std::copy_n(choices[chosen].mask.data() + at, there, best.mask.data() + at);
+    std::copy_n(choices[chosen].value.data() + at, there, best.value.data() + at);
+  }
+  return {std::move(best), in_all};
+}
+
+}  // namespace
+
+std::vector<std::int64_t> record_sizes(const sampled_table& s, const packing& p) {
+  const record_shape shape(p.width);
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(s.rows * shape.records));
+  with_coder(p, [&](const auto& coder) {
+    for (std::int64_t i = 0; i < s.rows; ++i) {
+      for (std::int64_t k = 0; k < shape.records; ++k) {
+        sizes[static_cast<std::size_t>(i * shape.records + k)] = coder.size(
+            row_of(s, i) + shape.begin(k) * p.element_bytes, shape.begin(k), shape.count(k));
+      }
+    }
+  });
+  return sizes;
+}
+
+std::vector<std::uint32_t> count_ones(const sampled_table& s) {
+  std::vector<std::uint32_t> ones(static_cast<std::size_t>(8 * s.row_bytes()));
+  for (std::int64_t i = 0; i < s.rows; ++i) add_ones(row_of(s, i), s.row_bytes(), ones.data());
+  return ones;
+}
+
+packing find_invariant(const sampled_table& s, const std::vector<std::uint32_t>& ones,
+                       const profile_options& o) {
+  const auto clusters = static_cast<std::int32_t>(
+      std::min<std::int64_t>(o.clusters, std::max<std::int64_t>(1, s.rows)));
+  const auto cluster_of = cluster_rows(s, clusters, o.seed);
+  const auto counts = clusters == 1 ? std::vector<cluster_counts>{{ones, s.rows}}
+                                    : count_clusters(s, cluster_of, clusters);
+  packing p;
+  p.how = codec::invariant;
+  p.format = s.format;
+  p.element_bytes = s.element_bytes;
+  p.width = s.width;
+  p.granule = least_granule(p);
+  p.invariant.clusters = clusters;
+  std::vector<masks> choices;
+  if (o.threshold >= 0) {
+    choices.push_back(make_masks(counts, o.threshold, s.row_bytes()));
+  } else {
+    for (int step = 20; step >= 14; --step) {
+      choices.push_back(make_masks(counts, step / 20.0, s.row_bytes()));
+    }
+  }
+  std::int64_t most = 0;
+  for (std::int32_t unit = s.element_bytes; unit <= 8; unit *= 2) {
+    auto [chosen, saved] = best_by_unit(s, cluster_of, clusters, choices, unit);
+    if (unit == s.element_bytes || saved > most) {
+      most = saved;
+      p.invariant.unit_bytes = unit;
+      p.invariant.mask = std::move(chosen.mask);
+      p.invariant.value = std::move(chosen.value);
+    }
+  }
+  return p;
+}
+
+}  // namespace quipu::detail

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quipu/pack/pack.hpp"
+#include "quipu/pack/profile.hpp"
+#include "support/catch.hpp"
+
+namespace quipu_test {
+
+using namespace quipu;
+
+/// A table that owns its bytes.
+struct stored_table {
+  std::int64_t rows = 0, width = 0;
+  std::int32_t element_bytes = 4;
+  number_format format = number_format::bits;
+  std::vector<std::byte> bytes;
+
+  std::int64_t row_bytes() const { return width * element_bytes; }
+  table_view view() const {
+    return {bytes.data(), rows, width, element_bytes, row_bytes(), format};
+  }
+  mutable_table_view view() {
+    return {bytes.data(), rows, width, element_bytes, row_bytes(), format};
+  }
+  /// One of the same shape, every byte of it wrong.
+  stored_table poisoned(std::int64_t other_rows = -1) const {
+    stored_table t = *this;
+    if (other_rows >= 0) t.rows = other_rows;
+    t.bytes.assign(static_cast<std::size_t>(t.rows * row_bytes()), std::byte{0xa5});
+    return t;
+  }
+  std::vector<std::byte> row(std::int64_t i) const {
+    return {bytes.begin() + i * row_bytes(), bytes.begin() + (i + 1) * row_bytes()};
+  }
+};
+
+inline stored_table make_table(std::int64_t rows, std::int64_t width, std::int32_t element_bytes,
+                               number_format format,
+                               const std::function<std::uint64_t(std::int64_t)>& element) {
+  stored_table t{rows, width, element_bytes, format, {}};
+  t.bytes.resize(static_cast<std::size_t>(rows * t.row_bytes()));
+  for (std::int64_t i = 0; i < rows * width; ++i) {
+    const auto x = element(i);
+    std::memcpy(t.bytes.data() + i * element_bytes, &x, static_cast<std::size_t>(element_bytes));
+  }
+  return t;
+}
+
+inline std::uint32_t bits_of(float x) {
+  std::uint32_t u;
+  std::memcpy(&u, &x, 4);
+  return u;
+}
+inline std::uint16_t bfloat_bits(float x) {
+  const auto u = bits_of(x);
+  return static_cast<std::uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+inline std::uint16_t half_bits(float x) {
+  const float16 h = __float2half(x);
+  std::uint16_t u;
+  std::memcpy(&u, &h, 2);
+  return u;
+}
+
+/// Tables of many kinds: what a codec likes, and what none does.
+inline std::vector<std::pair<std::string, stored_table>> many_tables(std::int64_t rows,
+                                                                     std::int64_t width) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(rows * 1000 + width));
+  std::normal_distribution<float> normal(0.0f, 1.0f);
+  std::vector<std::pair<std::string, stored_table>> tables;
+  const auto add = [&](const char* name, std::int32_t bytes, number_format format, auto element) {
+    tables.emplace_back(name, make_table(rows, width, bytes, format, element));
+  };
+  using enum number_format;
+  for (const int bytes : {1, 2, 4, 8}) {
+    add("random bits", bytes, bits, [&](std::int64_t) { return random(); });
+    add("zeros", bytes, bits, [](std::int64_t) { return 0; });
+    add("all ones", bytes, bits, [](std::int64_t) { return ~std::uint64_t{0}; });
+    add("one in fifty", bytes, bits, [&](std::int64_t) { return random() % 50 == 0; });
+    add("other values, half of them", bytes, bits,
+        [&](std::int64_t) { return random() % 2 == 0 ? 7 : random(); });
+    add("few bits vary", bytes, bits, [&](std::int64_t i) {
+      return (0x5a5a5a5a5a5a5a5aull + static_cast<std::uint64_t>(i % width)) ^ (random() & 6);
+    });
+  }
+  add("normal", 4, float32, [&](std::int64_t) { return bits_of(normal(random)); });
+  add("normal", 2, bfloat16, [&](std::int64_t) { return bfloat_bits(normal(random)); });
+  add("normal", 2, float16, [&](std::int64_t) { return half_bits(normal(random)); });
+  add("relu", 4, float32, [&](std::int64_t) { return bits_of(std::max(0.0f, normal(random))); });
+  add("once fp16", 4, float32,
+      [&](std::int64_t) { return bits_of(__half2float(__float2half(normal(random)))); });
+  add("columns of many sizes", 2, bfloat16, [&](std::int64_t i) {
+    return bfloat_bits(std::ldexp(normal(random), static_cast<int>(i % width % 40) - 20));
+  });
+  add("random floats", 4, float32, [&](std::int64_t) { return random(); });
+  add("random floats", 2, bfloat16, [&](std::int64_t) { return random(); });
+  add("random floats", 2, float16, [&](std::int64_t) { return random(); });
+  constexpr std::uint32_t special[] = {0x7fc00001, 0x7f800001, 0xffc12345, 0xff800000, 0x7f800000,
+                                       0x80000000, 0,          1,          0x807fffff, 0x00800000};
+  add("special values", 4, float32, [&](std::int64_t i) {
+    return i % 7 == 0 ? special[random() % 10] : bits_of(normal(random));
+  });
+  return tables;
+}
+
+/// Every packing that a profile knows, in both ways to count: as it is, and unasked whether it
+/// pays.
+inline std::vector<packing> packings_of(const stored_table& t, const profile_options& o = {}) {
+  const auto profile = check(make_profile(host_context{1}, t.view(), o));
+  std::vector<packing> all;
+  for (const auto& e : profile.packings) all.push_back(e.how);
+  return all;
+}
+
+inline packed_table pack_all(const stored_table& t, const packing& p, std::int32_t threads = 2) {
+  packed_options o;
+  o.growth = expansion::allow;
+  return check(make_packed(host_context{threads}, t.view(), p, o));
+}
+
+}  // namespace quipu_test
