@@ -93,10 +93,13 @@ add_library(
   src/io/synthetic_host.cpp
   src/io/synthetic_plan.cpp
   src/io/synthetic_shapes.cpp
+  src/pack/device_columns.cpp
   src/pack/invariant_masks.cpp
+  src/pack/move_packed.cpp
   src/pack/pack_host.cpp
   src/pack/packing.cpp
   src/pack/profile_host.cpp
+  src/pack/read_rows.cu
   src/reduce/aggregate_host.cpp
   src/reduce/expand_argument.cu
   src/sparse/choose_backend.cpp

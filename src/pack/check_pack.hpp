@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "quipu/pack/packed_table.hpp"
 
 namespace quipu::detail {
@@ -48,12 +51,16 @@ inline status check_packed(const packed_view& v) {
   if (v.how == nullptr) return wrong_argument("packed: no packing");
   if (auto s = validate(*v.how); !s.ok()) return s;
   if (v.rows < 0) return wrong_argument("packed: rows are negative", 0, v.rows);
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  if (v.rows > most / 8 / std::max<std::int64_t>(1, v.how->width * v.how->element_bytes)) {
+    return wrong_argument("packed: more rows than there can be", 0, v.rows);
+  }
   const auto records = v.records();
   if (records > 0 && v.bytes == nullptr) return wrong_argument("packed: bytes are null");
   if (v.byte_count < 0) return wrong_argument("packed: byte_count is negative");
-  if (v.how->has_slots() && records > 0 && v.byte_count / v.how->slot_bytes < records) {
-    return wrong_argument("packed: bytes end before the last slot", records * v.how->slot_bytes,
-                          v.byte_count);
+  if (const auto wanted = v.rows * slot_bytes_of_row(*v.how);
+      v.how->has_slots() && v.byte_count < wanted) {
+    return wrong_argument("packed: bytes end before the last slot", wanted, v.byte_count);
   }
   if (!v.how->has_slots() && records > 0 && v.addresses == nullptr) {
     return wrong_argument("packed: addresses are null");

@@ -68,9 +68,6 @@ auto with_coder(const packing& p, Use&& use) {
   }
 }
 
-/// In an address: the record lies there as it is.
-inline constexpr std::uint32_t whole_flag = 0x80000000;
-
 /// Where records lie.
 class record_places {
  public:
@@ -78,7 +75,8 @@ class record_places {
       : view_(v),
         shape_(v.how->width),
         record_bytes_(shape_.elements * v.how->element_bytes),
-        overflow_(v.how->has_slots() ? v.records() * v.how->slot_bytes : 0) {}
+        row_bytes_(slot_bytes_of_row(*v.how)),
+        overflow_(v.how->has_slots() ? v.rows * row_bytes_ : 0) {}
 
   const record_shape& shape() const noexcept { return shape_; }
   std::int64_t record_bytes() const noexcept { return record_bytes_; }
@@ -90,7 +88,9 @@ class record_places {
   std::int64_t overflow() const noexcept { return overflow_; }
 
   std::byte* slot(std::int64_t record) const noexcept {
-    return view_.bytes + record * view_.how->slot_bytes;
+    const auto row = shape_.records == 1 ? record : record / shape_.records;
+    const auto part = shape_.records == 1 ? 0 : record % shape_.records;
+    return view_.bytes + row * row_bytes_ + part * view_.how->slot_bytes;
   }
   bool overflows(std::int64_t record) const noexcept {
     return view_.how->how == codec::exponent &&
@@ -143,7 +143,7 @@ class record_places {
  private:
   packed_view view_;
   record_shape shape_;
-  std::int64_t record_bytes_, overflow_;
+  std::int64_t record_bytes_, row_bytes_, overflow_;
 };
 
 template <class Coder>

@@ -168,7 +168,7 @@ struct packed_parts {
 };
 
 status make_room(packed_parts& parts, std::int64_t bytes) {
-  auto made = make_host_buffer<std::byte>(bytes);
+  auto made = make_host_buffer<std::byte>(detail::round_up(bytes, 4));
   if (!made) return made.error();
   auto used = make_host_buffer<std::int64_t>(1);
   if (!used) return used.error();
@@ -195,7 +195,7 @@ result<bool> pack_with(const host_context& ctx, const Coder& coder, const table_
       if (!counted) return counted.error();
       overflow = *counted;
     }
-    const auto bytes = records * p.slot_bytes + overflow * record_bytes;
+    const auto bytes = t.rows * slot_bytes_of_row(p) + overflow * record_bytes;
     if (!may_grow && bytes > raw_bytes) return true;
     const auto spare = p.how == codec::raw ? 0 : options.spare_rows * shape.records * record_bytes;
     if (auto s = make_room(parts, bytes + spare); !s.ok()) return s;
@@ -334,7 +334,7 @@ status gather_rows(const host_context& ctx, const gather_rows_args<I>& a) {
                                   a.output.rows);
   }
   const auto rows = a.packed.rows;
-  if (a.policy == id_policy::refuse) {
+  if (a.policy != id_policy::clamp) {
     if (auto s = check_ids(a.ids, rows); !s.ok()) return s;
   } else if (rows == 0 && a.ids.extent(0) > 0) {
     return failure(status_code::out_of_range, "ids: no rows to clamp to", 0);
@@ -425,8 +425,9 @@ class row_updater {
                             : (*view_.used - places_.overflow()) / places_.record_bytes();
     if (coder_.encode(from, column, count, places_.slot(record))) return;
     places_.point_to_overflow(record, number);
-    const auto bytes = count * view_.how->element_bytes;
-    std::memcpy(places_.overflowed(record, bytes), from, static_cast<std::size_t>(bytes));
+    auto* to = places_.overflowed(record, places_.record_bytes());
+    std::memset(to, 0, static_cast<std::size_t>(places_.record_bytes()));
+    std::memcpy(to, from, static_cast<std::size_t>(count * view_.how->element_bytes));
   }
 
   const Coder& coder_;

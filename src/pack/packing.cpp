@@ -65,9 +65,8 @@ class byte_writer {
  public:
   template <class Number>
   void put(Number n) {
-    const auto at = bytes.size();
-    bytes.resize(at + sizeof n);
-    std::memcpy(bytes.data() + at, &n, sizeof n);
+    const auto raw = std::bit_cast<std::array<std::byte, sizeof n>>(n);
+    bytes.insert(bytes.end(), raw.begin(), raw.end());
   }
   template <class Range>
   void put_all(const Range& range) {

@@ -85,6 +85,15 @@ TEST_CASE("rows of several records come back too") {
   }
 }
 
+TEST_CASE("what stays raw takes what the table takes") {
+  for (const std::int64_t width : {1, 4097, 12289}) {
+    const auto table = many_tables(3, width)[0].second;
+    auto packed = check(make_packed(two, table.view(), packings_of(table)[0]));
+    CHECK(packed.view().stored_bytes() == 3 * table.row_bytes());
+    CHECK(std::equal(table.bytes.begin(), table.bytes.end(), packed.view().bytes));
+  }
+}
+
 TEST_CASE("records cut a row into equal parts that cover it") {
   for (const std::int64_t width : {0, 1, 4095, 4096, 4097, 8192, 8193, 12288, 100000, 1 << 20}) {
     const record_shape shape(width);

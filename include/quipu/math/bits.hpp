@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
 #include <concepts>
+#include <cuda/std/bit>
 
 #include "quipu/core/config.hpp"
 
@@ -10,7 +10,7 @@ namespace quipu {
 
 /// A word whose `count` lowest bits are set; `count` up to the word's size.
 template <std::unsigned_integral Word>
-constexpr Word low_bits(int count) noexcept {
+QUIPU_HD constexpr Word low_bits(int count) noexcept {
   constexpr int size = 8 * static_cast<int>(sizeof(Word));
   if (count <= 0) return 0;
   return static_cast<Word>(static_cast<Word>(~Word{0}) >> (size - count));
@@ -27,9 +27,9 @@ struct bit_run {
 /// Takes the lowest run off `mask`, which is not 0. `taken` bits of the mask were lower; the run's
 /// are added to it.
 template <std::unsigned_integral Word>
-constexpr bit_run<Word> take_run(Word& mask, int& taken) noexcept {
-  const int from = std::countr_zero(mask);
-  const int length = std::countr_one(static_cast<Word>(mask >> from));
+QUIPU_HD constexpr bit_run<Word> take_run(Word& mask, int& taken) noexcept {
+  const int from = cuda::std::countr_zero(mask);
+  const int length = cuda::std::countr_one(static_cast<Word>(mask >> from));
   const bit_run<Word> run{static_cast<Word>(low_bits<Word>(length) << from), from - taken};
   mask = static_cast<Word>(mask & ~run.mask);
   taken += length;
@@ -38,7 +38,7 @@ constexpr bit_run<Word> take_run(Word& mask, int& taken) noexcept {
 
 /// The bits of `value` under `mask`, side by side at the low end (PEXT).
 template <std::unsigned_integral Word>
-constexpr Word extract_bits(Word value, Word mask) noexcept {
+QUIPU_HD constexpr Word extract_bits(Word value, Word mask) noexcept {
   Word dense = 0;
   for (int taken = 0; mask != 0;) {
     const auto run = take_run(mask, taken);
@@ -49,7 +49,7 @@ constexpr Word extract_bits(Word value, Word mask) noexcept {
 
 /// The low bits of `dense`, spread over the set bits of `mask` (PDEP).
 template <std::unsigned_integral Word>
-constexpr Word deposit_bits(Word dense, Word mask) noexcept {
+QUIPU_HD constexpr Word deposit_bits(Word dense, Word mask) noexcept {
   Word value = 0;
   for (int taken = 0; mask != 0;) {
     const auto run = take_run(mask, taken);

@@ -87,6 +87,13 @@ struct record_shape {
   }
 };
 
+/// Bytes of a row's slots. Slots of raw records lie as a row's elements do: the last one is shorter
+/// where its record is.
+constexpr std::int64_t slot_bytes_of_row(const packing& p) noexcept {
+  if (p.how == codec::raw) return p.width * p.element_bytes;
+  return record_shape(p.width).records * p.slot_bytes;
+}
+
 /// The smallest granule that a packing with addresses can have.
 std::int32_t least_granule(const packing&) noexcept;
 

@@ -31,7 +31,7 @@ struct table_profile {
   std::int32_t element_bytes = 4;
   number_format format = number_format::bits;
   std::vector<std::uint32_t> ones;       ///< [width, bits of an element] rows with the bit set
-  std::vector<std::uint32_t> exponents;  ///< [32 or 256] elements with the exponent; floats only
+  std::vector<std::uint64_t> exponents;  ///< [32 or 256] elements with the exponent; floats only
   std::uint64_t fill = 0;                ///< the most frequent element
   double fill_share = 0;                 ///< of all elements
   /// One for each codec that applies: raw, invariant, exponent with 3 and with 2 bits, sparse.

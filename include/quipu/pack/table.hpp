@@ -32,7 +32,9 @@ struct basic_table_view {
 
   constexpr std::int64_t row_bytes() const noexcept { return width * element_bytes; }
   constexpr Byte* row(std::int64_t i) const noexcept { return data + i * row_stride; }
-  constexpr operator basic_table_view<const Byte>() const noexcept {
+  template <class Other>
+  requires(std::is_same_v<Other, const Byte> && !std::is_const_v<Byte>) constexpr
+  operator basic_table_view<Other>() const noexcept {
     return {data, rows, width, element_bytes, row_stride, format};
   }
 };

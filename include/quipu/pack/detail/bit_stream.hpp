@@ -80,8 +80,11 @@ class bit_writer {
   int filled_ = 0;
 };
 
-constexpr std::int64_t bytes_of_bits(std::int64_t bits) noexcept { return (bits + 7) / 8; }
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) noexcept {
+/// In an address: the record lies there as it is.
+inline constexpr std::uint32_t whole_flag = 0x80000000;
+
+QUIPU_HD constexpr std::int64_t bytes_of_bits(std::int64_t bits) noexcept { return (bits + 7) / 8; }
+QUIPU_HD constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) noexcept {
   return (n + unit - 1) / unit * unit;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "quipu/pack/detail/bit_stream.hpp"
@@ -13,7 +14,7 @@ namespace quipu::detail {
 struct exponent_field {
   int bits = 8, shift = 23;
 };
-constexpr exponent_field exponent_field_of(number_format f) noexcept {
+QUIPU_HD constexpr exponent_field exponent_field_of(number_format f) noexcept {
   return f == number_format::float16    ? exponent_field{5, 10}
          : f == number_format::bfloat16 ? exponent_field{8, 7}
                                         : exponent_field{8, 23};
@@ -31,14 +32,15 @@ struct exponent_parts {
   static constexpr int next_bits = 3;
   std::int64_t codes = 0, nexts = 0, exponents_end = 0;
 
-  constexpr exponent_parts(std::int64_t count, int kept_bits, int code_bits,
-                           std::int64_t slot_bytes) noexcept
+  QUIPU_HD constexpr exponent_parts(std::int64_t count, int kept_bits, int code_bits,
+                                    std::int64_t slot_bytes) noexcept
       : codes(round_up(bytes_of_bits(count * kept_bits), 4)),
         nexts(codes + round_up(bytes_of_bits(count * code_bits), 4)),
         exponents_end(slot_bytes - 1) {}
 
   /// Whether escapes fit between the codes and the tag.
-  constexpr bool fits(std::int64_t nexts_count, std::int64_t exponents_count) const noexcept {
+  QUIPU_HD constexpr bool fits(std::int64_t nexts_count,
+                               std::int64_t exponents_count) const noexcept {
     return nexts + bytes_of_bits(nexts_count * next_bits) + exponents_count <= exponents_end;
   }
 };

@@ -26,15 +26,18 @@ struct sparse_parts {
   sparse_form form;
   std::int64_t values, places, bytes;
 
-  constexpr sparse_parts(sparse_form f, std::int64_t stored, std::int64_t count,
-                         std::int64_t element_bytes) noexcept
-      : form(f), values(std::max<std::int64_t>(2, std::min<std::int64_t>(4, element_bytes))) {
+  QUIPU_HD constexpr sparse_parts(sparse_form f, std::int64_t stored, std::int64_t count,
+                                  std::int64_t element_bytes) noexcept
+      : form(f),
+        values(element_bytes < 2   ? 2
+               : element_bytes < 4 ? element_bytes
+                                   : 4) {
     const std::int64_t kept = f == sparse_form::units ? 0 : f == sparse_form::same ? 1 : stored;
     places = kept == 0 ? 2 : values + kept * element_bytes;
     bytes =
         places + (f == sparse_form::mapped ? bytes_of_bits(count) : stored * place_bytes(count));
   }
-  static constexpr std::int64_t place_bytes(std::int64_t count) noexcept {
+  QUIPU_HD static constexpr std::int64_t place_bytes(std::int64_t count) noexcept {
     return count <= 256 ? 1 : 2;
   }
 };

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "quipu/lane/group.hpp"
+#include "quipu/pack/detail/bit_stream.hpp"
+#include "quipu/pack/packed_table.hpp"
+
+namespace quipu {
+
+template <class Word>
+inline constexpr int elements_of_lane = 16 / static_cast<int>(sizeof(Word));
+
+namespace detail {
+
+/// Records of a packed table as kernels see them. Inside a record 32 bits count everything.
+struct device_records {
+  const std::byte* bytes;
+  std::int64_t byte_count;
+  const std::uint32_t* addresses;
+  std::int64_t row_bytes, overflow, records, width;
+  std::int32_t slot_bytes, record_bytes, elements, granule, element_bytes;
+
+  explicit device_records(const packed_view& v)
+      : bytes(v.bytes),
+        byte_count(v.byte_count),
+        addresses(v.addresses),
+        row_bytes(slot_bytes_of_row(*v.how)),
+        overflow(v.rows * row_bytes),
+        slot_bytes(static_cast<std::int32_t>(v.how->slot_bytes)),
+        granule(v.how->granule),
+        element_bytes(v.how->element_bytes) {
+    const record_shape shape(v.how->width);
+    records = shape.records;
+    elements = static_cast<std::int32_t>(shape.elements);
+    width = shape.width;
+    record_bytes = elements * element_bytes;
+  }
+  __device__ int count(std::int64_t part) const {
+    return part + 1 < records ? elements : static_cast<int>(width - part * elements);
+  }
+  __device__ const std::byte* slot(std::int64_t row, std::int64_t part) const {
+    return bytes + row * row_bytes + part * slot_bytes;
+  }
+};
+
+__device__ inline std::uint32_t word_at(const std::byte* bytes, std::uint32_t word) {
+  return __ldg(reinterpret_cast<const std::uint32_t*>(bytes) + word);
+}
+
+/// `count` bits, up to 32, from bit `at` on, and what follows them; `bytes` is a multiple of 4. The
+/// word behind is read only if it is wanted.
+__device__ inline std::uint32_t bits_at(const std::byte* bytes, std::uint32_t at, int count) {
+  const std::uint32_t shift = at % 32;
+  const std::uint32_t low = word_at(bytes, at / 32);
+  const std::uint32_t high =
+      shift + static_cast<unsigned>(count) > 32 ? word_at(bytes, at / 32 + 1) : 0;
+  return __funnelshift_r(low, high, shift);
+}
+
+/// The sum over the lanes before this one, and over all of them.
+template <int Lanes>
+__device__ inline int sum_before(int n, int lane, int& all) {
+  int sum = n;
+#pragma unroll
+  for (int offset = 1; offset < Lanes; offset *= 2) {
+    const int other = __shfl_up_sync(group_mask<Lanes>(), sum, offset, Lanes);
+    if (lane >= offset) sum += other;
+  }
+  all = tell_group<Lanes>(sum, Lanes - 1);
+  return sum - n;
+}
+
+template <int Lanes>
+__device__ inline bool any_of_group(bool condition) {
+  return __any_sync(group_mask<Lanes>(), condition) != 0;
+}
+
+/// An element at any address.
+template <class Word>
+__device__ inline Word load_anywhere(const std::byte* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(Word) == 0) {
+    return __ldg(reinterpret_cast<const Word*>(from));
+  }
+  std::uint64_t w = 0;
+#pragma unroll
+  for (int b = 0; b < static_cast<int>(sizeof(Word)); ++b) {
+    w |= static_cast<std::uint64_t>(from[b]) << (8 * b);
+  }
+  return static_cast<Word>(w);
+}
+
+/// The elements of a record that lies as it is.
+template <class Word, int Lanes, class Sink>
+__device__ inline void read_whole(int lane, const std::byte* from, int count, const Sink& sink) {
+  constexpr int each = elements_of_lane<Word>;
+  const bool whole_vectors = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+  for (int i = lane * each; i < count; i += Lanes * each) {
+    const int here = count - i < each ? count - i : each;
+    const auto* at = from + i * static_cast<std::int64_t>(sizeof(Word));
+    Word elements[each] = {};
+    if (whole_vectors && here == each) {
+      const uint4 v = __ldg(reinterpret_cast<const uint4*>(at));
+      memcpy(elements, &v, sizeof v);
+    } else {
+#pragma unroll
+      for (int k = 0; k < each; ++k) {
+        if (k < here) elements[k] = load_anywhere<Word>(at + k * static_cast<int>(sizeof(Word)));
+      }
+    }
+    sink.put(i, here, elements);
+  }
+}
+
+}  // namespace detail
+
+/// codec::raw.
+template <class Word, int Lanes>
+struct raw_reader {
+  static constexpr int least_blocks = 1;
+  detail::device_records rows;
+  explicit raw_reader(const packed_view& v) : rows(v) {}
+
+  template <class Sink>
+  __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
+    detail::read_whole<Word, Lanes>(lane, rows.slot(row, part), rows.count(part), sink);
+    return true;
+  }
+};
+
+}  // namespace quipu

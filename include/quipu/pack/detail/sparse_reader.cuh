@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quipu/pack/detail/device_records.cuh"
+#include "quipu/pack/detail/sparse_record.hpp"
+
+namespace quipu {
+
+/// codec::sparse.
+template <class Word, int Lanes>
+class sparse_reader {
+  static constexpr int each = elements_of_lane<Word>;
+  static constexpr int bytes = static_cast<int>(sizeof(Word));
+
+ public:
+  static constexpr int least_blocks = 1;
+  explicit sparse_reader(const packed_view& v)
+      : rows_(v),
+        fill_(static_cast<Word>(v.how->sparse.fill)),
+        unit_(static_cast<Word>(v.how->sparse.unit)) {}
+
+  template <class Sink>
+  __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
+    const auto address = rows_.addresses[row * rows_.records + part];
+    const auto at = static_cast<std::int64_t>(address & ~detail::whole_flag) * rows_.granule;
+    const int count = rows_.count(part);
+    const auto room = rows_.byte_count - at;
+    const auto* record = rows_.bytes + at;
+    if ((address & detail::whole_flag) != 0) {
+      if (room < std::int64_t{count} * bytes) return false;
+      detail::read_whole<Word, Lanes>(lane, record, count, sink);
+      return true;
+    }
+    if (room < 2) return false;
+    const auto head = static_cast<int>(detail::load_anywhere<std::uint16_t>(record));
+    const int stored = head & 0x1fff;
+    if ((head >> 13) > static_cast<int>(detail::sparse_form::mapped) || stored > count)
+      return false;
+    const detail::sparse_parts parts(static_cast<detail::sparse_form>(head >> 13), stored, count,
+                                     bytes);
+    if (parts.bytes > room) return false;
+    if (parts.form == detail::sparse_form::mapped) {
+      return read_mapped(lane, record + parts.values, record + parts.places, stored, count, sink);
+    }
+    sink.fill(lane, Lanes, count, fill_);
+    __syncwarp(group_mask<Lanes>());
+    bool sound = true;
+    Word x = parts.form == detail::sparse_form::same && stored > 0
+                 ? detail::load_anywhere<Word>(record + parts.values)
+                 : unit_;
+    for (int k = lane; k < stored; k += Lanes) {
+      const auto* place = record + parts.places + k * detail::sparse_parts::place_bytes(count);
+      const int i = count <= 256 ? static_cast<int>(*place)
+                                 : static_cast<int>(detail::load_anywhere<std::uint16_t>(place));
+      if (parts.form == detail::sparse_form::listed) {
+        x = detail::load_anywhere<Word>(record + parts.values + k * bytes);
+      }
+      if (i < count) {
+        sink.set(i, x);
+      } else {
+        sound = false;
+      }
+    }
+    return !detail::any_of_group<Lanes>(!sound);
+  }
+
+ private:
+  /// Lanes take bits of the map side by side and count those of the lanes before them.
+  template <class Sink>
+  __device__ bool read_mapped(int lane, const std::byte* values, const std::byte* map, int stored,
+                              int count, const Sink& sink) const {
+    int seen = 0;
+    for (int from = 0; from < count; from += Lanes * each) {
+      const int i = from + lane * each;
+      const int here = count - i < 0 ? 0 : count - i < each ? count - i : each;
+      std::uint32_t bits = 0;
+      if (here > 0) {
+        bits = static_cast<std::uint32_t>(map[i / 8]) >> (i % 8);
+        if (each > 8 && here > 8) bits |= static_cast<std::uint32_t>(map[i / 8 + 1]) << 8;
+        bits &= (1u << here) - 1;
+      }
+      int all;
+      int at = seen + detail::sum_before<Lanes>(__popc(bits), lane, all);
+      seen += all;
+      if (here == 0) continue;
+      Word elements[each];
+#pragma unroll
+      for (int k = 0; k < each; ++k) {
+        const bool there = (bits >> k & 1u) != 0 && at < stored;
+        elements[k] = there ? detail::load_anywhere<Word>(values + at * bytes) : fill_;
+        at += there ? 1 : 0;
+      }
+      sink.put(i, here, elements);
+    }
+    return seen == stored;
+  }
+
+  detail::device_records rows_;
+  Word fill_, unit_;
+};
+
+}  // namespace quipu

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Readers of packed rows for kernels: raw_reader, exponent_reader, sparse_reader and
+/// invariant_reader. A group of `Lanes` lanes, all of which take part, reads a record and hands its
+/// elements to a sink, several side by side a lane:
+///
+/// - sink.put(first, count, elements): elements [first, first + count) of the record; an array of
+///   elements_of_lane<Word>
+/// - sink.fill(lane, lanes, count, element), for sparse records: all `count` of them are `element`,
+///   but for those that follow by sink.set(place, element)
+/// - sink.put_units(first, count, bytes, units), for invariant records, whose `Word` is a unit: of
+/// a
+///   record of so many bytes, whose last unit may be short
+///
+/// `read(lane, row, part, sink)` tells, in every lane, whether the record is sound; of one that is
+/// not some elements may be handed over. Nothing outside the packed bytes is read. A kernel of 256
+/// threads does well with `least_blocks` a multiprocessor.
+#include "quipu/pack/detail/device_records.cuh"
+#include "quipu/pack/detail/exponent_reader.cuh"
+#include "quipu/pack/detail/invariant_reader.cuh"
+#include "quipu/pack/detail/sparse_reader.cuh"

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pack/check_pack.hpp"
+#include "quipu/core/trace.hpp"
+#include "quipu/engine/device_engine.cuh"
+#include "quipu/pack/pack.hpp"
+#include "quipu/pack/row_reader.cuh"
+
+namespace quipu {
+
+namespace {
+
+/// Which row becomes output row k.
+struct row_choice {
+  const void* ids;  // null: first_row + k
+  std::int64_t first_row, rows;
+  std::int32_t id_bytes;
+  id_policy policy;
+
+  __device__ std::int64_t operator()(std::int64_t k) const {
+    if (ids == nullptr) return first_row + k;
+    const std::int64_t id = id_bytes == 4 ? static_cast<const std::int32_t*>(ids)[k]
+                                          : static_cast<const std::int64_t*>(ids)[k];
+    if (policy != id_policy::clamp) return id;
+    return id < 0 ? 0 : id >= rows ? rows - 1 : id;
+  }
+  __device__ bool is_there(std::int64_t id) const {
+    return policy == id_policy::trusted || (id >= 0 && id < rows);
+  }
+};
+
+/// Writes elements of a record to a row of the output.
+template <class Word>
+struct row_sink {
+  Word* to;
+  bool takes_vectors;  // begins at a multiple of 16 bytes
+
+  __device__ void put(int first, int count, const Word (&elements)[elements_of_lane<Word>]) const {
+    constexpr int each = elements_of_lane<Word>;
+    if (count == each && takes_vectors) {
+      uint4 v;
+      memcpy(&v, elements, sizeof v);
+      __stcs(reinterpret_cast<uint4*>(to + first), v);
+      return;
+    }
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      if (k < count) to[first + k] = elements[k];
+    }
+  }
+  __device__ void fill(int lane, int lanes, int count, Word x) const {
+    for (int i = lane; i < count; i += lanes) to[i] = x;
+  }
+  __device__ void set(int place, Word x) const { to[place] = x; }
+  /// Units of a record of so many bytes; the last one may be short.
+  template <int Each>
+  __device__ void put_units(int first, int count, int bytes, const Word (&units)[Each]) const {
+    constexpr int vectors = Each * static_cast<int>(sizeof(Word)) / 16;
+    if constexpr (vectors > 0) {
+      if (takes_vectors && (first + Each) * static_cast<int>(sizeof(Word)) <= bytes) {
+#pragma unroll
+        for (int k = 0; k < vectors; ++k) {
+          uint4 v;
+          memcpy(&v, reinterpret_cast<const char*>(units) + 16 * k, sizeof v);
+          __stcs(reinterpret_cast<uint4*>(to + first) + k, v);
+        }
+        return;
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < Each; ++k) {
+      if (k < count) put_unit(first + k, bytes, units[k]);
+    }
+  }
+  __device__ void put_unit(int u, int bytes, Word x) const {
+    constexpr int unit_bytes = static_cast<int>(sizeof(Word));
+    auto* at = reinterpret_cast<std::byte*>(to) + std::int64_t{u} * unit_bytes;
+    const int left = bytes - u * unit_bytes;
+    if (left >= unit_bytes && reinterpret_cast<std::uintptr_t>(at) % unit_bytes == 0) {
+      *reinterpret_cast<Word*>(at) = x;
+      return;
+    }
+    for (int b = 0; b < unit_bytes && b < left; ++b) {
+      at[b] = static_cast<std::byte>(static_cast<std::uint64_t>(x) >> (8 * b));
+    }
+  }
+};
+
+__device__ void note(std::int64_t* lowest, std::int64_t position) {
+  atomicMin(reinterpret_cast<unsigned long long*>(lowest),
+            static_cast<unsigned long long>(position));
+}
+
+/// A group of lanes a record.
+template <class Reader, class Word, int Lanes>
+__global__ void __launch_bounds__(256, Reader::least_blocks)
+    read_rows_kernel(const Reader reader, const row_choice choice, const std::int64_t output_rows,
+                     const std::int64_t records, const std::int64_t record_bytes, std::byte* output,
+                     const std::int64_t stride, row_faults* faults) {
+  constexpr int groups = 256 / Lanes;
+  const int lane = static_cast<int>(threadIdx.x) % Lanes;
+  const std::int64_t all = output_rows * records;
+  for (std::int64_t g = std::int64_t{blockIdx.x} * groups + threadIdx.x / Lanes; g < all;
+       g += std::int64_t{gridDim.x} * groups) {
+    const std::int64_t k = records == 1 ? g : g / records;
+    const std::int64_t part = records == 1 ? 0 : g - k * records;
+    const std::int64_t row = choice(k);
+    if (!choice.is_there(row)) {
+      if (faults != nullptr && lane == 0) note(&faults->id, k);
+      continue;
+    }
+    auto* const to = output + k * stride + part * record_bytes;
+    const row_sink<Word> sink{reinterpret_cast<Word*>(to),
+                              reinterpret_cast<std::uintptr_t>(to) % 16 == 0};
+    if (!reader.read(lane, row, part, sink) && faults != nullptr && lane == 0) {
+      note(&faults->row, row);
+    }
+  }
+}
+
+struct read_job {
+  const context& ctx;
+  packed_view packed;
+  mutable_table_view output;
+  row_choice choice;
+  row_faults* faults;
+
+  template <class Word, int Lanes, class Reader>
+  status run(const Reader& reader) const {
+    const record_shape shape(packed.how->width);
+    constexpr std::int64_t groups = 256 / Lanes;
+    const auto blocks = (output.rows * shape.records + groups - 1) / groups;
+    return detail::launch(ctx, read_rows_kernel<Reader, Word, Lanes>,
+                          dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, 0x7fffffff))),
+                          256, detail::start::in_order, reader, choice, output.rows, shape.records,
+                          shape.elements * packed.how->element_bytes, output.data,
+                          output.row_stride, faults);
+  }
+
+  /// As many lanes as a record keeps busy.
+  template <class Word, class Use>
+  status with_lanes(Use use) const {
+    const auto bytes = record_shape(packed.how->width).elements * packed.how->element_bytes;
+    constexpr auto unit = static_cast<std::int64_t>(sizeof(Word));
+    const auto of_lane = packed.how->how == codec::invariant
+                             ? unit * detail::invariant_columns::units_of_lane(sizeof(Word))
+                             : unit * elements_of_lane<Word>;
+    const auto vectors = (bytes + of_lane - 1) / of_lane;
+    if (vectors <= 8) return use.template operator()<8>();
+    if (vectors <= 16) return use.template operator()<16>();
+    return use.template operator()<32>();
+  }
+  template <template <class, int> class Reader, class Word>
+  status by_lanes() const {
+    return with_lanes<Word>(
+        [&]<int Lanes>() { return run<Word, Lanes>(Reader<Word, Lanes>(packed)); });
+  }
+  template <template <class, int> class Reader>
+  status by_word(std::int32_t bytes) const {
+    switch (bytes) {
+      case 1:
+        return by_lanes<Reader, std::uint8_t>();
+      case 2:
+        return by_lanes<Reader, std::uint16_t>();
+      case 4:
+        return by_lanes<Reader, std::uint32_t>();
+      default:
+        return by_lanes<Reader, std::uint64_t>();
+    }
+  }
+  template <class Word, int CodeBits, int Kept>
+  status read_exponents() const {
+    return with_lanes<Word>([&]<int Lanes>() {
+      if constexpr (Lanes == 32) {
+        if (record_shape(packed.how->width).elements > 32 * elements_of_lane<Word>) {
+          return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, 2>(packed));
+        }
+      }
+      return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, 1>(packed));
+    });
+  }
+  template <int CodeBits>
+  status by_format() const {
+    const auto& p = *packed.how;
+    const bool plain = p.exponent.constant_mask == 0;
+    if (p.format == number_format::float32) {
+      return plain ? read_exponents<std::uint32_t, CodeBits, 24>()
+                   : read_exponents<std::uint32_t, CodeBits, 0>();
+    }
+    return plain && p.format == number_format::bfloat16
+               ? read_exponents<std::uint16_t, CodeBits, 8>()
+               : read_exponents<std::uint16_t, CodeBits, 0>();
+  }
+
+  status operator()() const {
+    if (output.rows == 0 || packed.how->width == 0) return success();
+    switch (packed.how->how) {
+      case codec::exponent:
+        return packed.how->exponent.code_bits == 2 ? by_format<2>() : by_format<3>();
+      case codec::invariant:
+        return by_word<invariant_reader>(packed.how->invariant.unit_bytes);
+      case codec::sparse:
+        return by_word<sparse_reader>(packed.how->element_bytes);
+      default:
+        return by_word<raw_reader>(packed.how->element_bytes);
+    }
+  }
+};
+
+/// Whether a device can read the bytes.
+status check_memory(const packed_view& v) {
+  if (v.bytes == nullptr) return success();
+  cudaPointerAttributes a{};
+  if (auto e = cudaPointerGetAttributes(&a, v.bytes); e != cudaSuccess) {
+    return from_cuda(e, "packed: bytes");
+  }
+  if (a.devicePointer == nullptr) {
+    return detail::wrong_argument("packed: bytes are neither on the device nor pinned");
+  }
+  if (reinterpret_cast<std::uintptr_t>(v.bytes) % 16 != 0) {
+    return detail::wrong_argument("packed: bytes do not begin at a multiple of 16");
+  }
+  if (v.byte_count % 4 != 0)
+    return detail::wrong_argument("packed: byte_count is no multiple of 4");
+  return success();
+}
+
+status check_read(const context& ctx, const packed_view& v, const mutable_table_view& out) {
+  if (auto s = check_stream(ctx); !s.ok()) return s;
+  if (auto s = detail::check_packed(v); !s.ok()) return s;
+  if (auto s = detail::check_table(out, *v.how, detail::output_messages); !s.ok()) return s;
+  const auto e = static_cast<std::uintptr_t>(out.element_bytes);
+  if (reinterpret_cast<std::uintptr_t>(out.data) % e != 0 ||
+      static_cast<std::uintptr_t>(out.row_stride) % e != 0) {
+    return detail::wrong_argument("output: elements are not aligned");
+  }
+  const bool wants_columns = v.how->how == codec::invariant ||
+                             (v.how->how == codec::exponent && !v.how->exponent.base.empty());
+  if (wants_columns && v.columns == nullptr && v.records() > 0) {
+    return detail::wrong_argument("packed: columns are null");
+  }
+  return check_memory(v);
+}
+
+status clear(const context& ctx, row_faults* faults) {
+  if (faults == nullptr) return success();
+  return from_cuda(cudaMemsetAsync(faults, 0xff, sizeof(row_faults), ctx.stream), "faults");
+}
+
+}  // namespace
+
+status unpack(const context& ctx, const unpack_args& a) {
+  const detail::trace_range range("unpack");
+  const device_guard guard(ctx.device);
+  if (auto s = check_read(ctx, a.packed, a.output); !s.ok()) return s;
+  if (a.first_row < 0 || a.first_row > a.packed.rows - a.output.rows) {
+    return failure(status_code::out_of_range, "first_row: rows that are not there", a.first_row,
+                   a.packed.rows, a.first_row + a.output.rows);
+  }
+  if (auto s = clear(ctx, a.faults); !s.ok()) return s;
+  const row_choice choice{nullptr, a.first_row, a.packed.rows, 0, id_policy::trusted};
+  return read_job{ctx, a.packed, a.output, choice, a.faults}();
+}
+
+template <class I>
+status gather_rows(const context& ctx, const gather_rows_args<I>& a) {
+  const detail::trace_range range("gather_rows");
+  const device_guard guard(ctx.device);
+  if (auto s = check_read(ctx, a.packed, a.output); !s.ok()) return s;
+  if (a.output.rows != a.ids.extent(0)) {
+    return detail::wrong_argument("output: rows are not as many as ids", a.ids.extent(0),
+                                  a.output.rows);
+  }
+  if (a.ids.extent(0) > 0 && a.ids.data_handle() == nullptr) {
+    return detail::wrong_argument("ids: null");
+  }
+  if (a.packed.rows == 0 && a.ids.extent(0) > 0) {
+    return failure(status_code::out_of_range, "ids: there are no rows", 0);
+  }
+  if (auto s = clear(ctx, a.faults); !s.ok()) return s;
+  const row_choice choice{a.ids.data_handle(), 0, a.packed.rows,
+                          static_cast<std::int32_t>(sizeof(I)), a.policy};
+  return read_job{ctx, a.packed, a.output, choice, a.faults}();
+}
+template status gather_rows(const context&, const gather_rows_args<std::int32_t>&);
+template status gather_rows(const context&, const gather_rows_args<std::int64_t>&);
+
+}  // namespace quipu

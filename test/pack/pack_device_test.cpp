@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quipu/pack/pack.hpp"
+
+#include "pack/tables.hpp"
+#include "support/device.hpp"
+
+using namespace quipu;
+using namespace quipu_test;
+
+namespace {
+
+/// A table in device memory, with room around it that must stay as it was.
+struct device_table {
+  device_table(const context& ctx, const stored_table& like, std::int64_t rows, std::int64_t gap)
+      : shape(like), stride((like.width + gap) * like.element_bytes) {
+    shape.rows = rows;
+    memory = check(make_device_buffer<std::byte>(ctx, rows * stride + 64));
+  }
+  mutable_table_view view() {
+    return {memory.data(), shape.rows, shape.width, shape.element_bytes, stride, shape.format};
+  }
+  void poison(const context& ctx) {
+    check(from_cuda(cudaMemsetAsync(memory.data(), 0xa5, memory.bytes(), ctx.stream), "poison"));
+  }
+  /// The rows, after a look at what lies between and behind them.
+  std::vector<std::byte> rows(const context& ctx) const {
+    const auto all = check(to_host(ctx, memory));
+    std::vector<std::byte> rows;
+    bool intact = true;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(i) / stride;
+      const auto at = static_cast<std::int64_t>(i) % stride;
+      if (row < shape.rows && at < shape.row_bytes()) {
+        rows.push_back(all[i]);
+      } else {
+        intact = intact && all[i] == std::byte{0xa5};
+      }
+    }
+    CHECK(intact);
+    return rows;
+  }
+
+  stored_table shape;
+  std::int64_t stride;
+  buffer<std::byte> memory;
+};
+
+buffer<row_faults> make_faults(const context& ctx) {
+  return check(make_device_buffer<row_faults>(ctx, 1));
+}
+row_faults read_faults(const context& ctx, const buffer<row_faults>& b) {
+  return check(to_host(ctx, b)).front();
+}
+
+std::vector<std::byte> expected_rows(const stored_table& t, const std::vector<std::int64_t>& ids) {
+  std::vector<std::byte> rows;
+  for (const auto id : ids) {
+    const auto row = t.row(id);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
+void check_on_device(const context& ctx, const stored_table& t, packed_table& there,
+                     std::int64_t gap) {
+  auto faults = make_faults(ctx);
+  device_table out(ctx, t, t.rows, gap);
+  for (const auto mode : test::run_modes) {
+    test::run(
+        ctx, mode, [&](const context& c) { out.poison(c); },
+        [&](const context& c) {
+          return unpack(c, {there.view(), out.view(), 0, faults.data()});
+        });
+    CHECK(out.rows(ctx) == t.bytes);
+    const auto f = read_faults(ctx, faults);
+    CHECK(f.row == -1);
+    CHECK(f.id == -1);
+    if (t.rows < 20) break;
+  }
+  std::mt19937_64 random(9);
+  std::vector<std::int64_t> ids(53);
+  for (auto& id : ids)
+    id = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(t.rows));
+  const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
+  const auto wide_ids = check(to_device(ctx, ids));
+  const auto narrow_ids = check(to_device(ctx, narrow));
+  device_table some(ctx, t, 53, gap);
+  some.poison(ctx);
+  check(gather_rows<std::int64_t>(ctx, {there.view(), make_vector_view(wide_ids.data(), 53),
+                                        some.view(), id_policy::refuse, faults.data()}));
+  CHECK(some.rows(ctx) == expected_rows(t, ids));
+  some.poison(ctx);
+  check(gather_rows<std::int32_t>(ctx, {there.view(), make_vector_view(narrow_ids.data(), 53),
+                                        some.view(), id_policy::trusted, faults.data()}));
+  CHECK(some.rows(ctx) == expected_rows(t, ids));
+  CHECK(read_faults(ctx, faults).id == -1);
+}
+
+}  // namespace
+
+TEST_CASE("device: what the host packed is unpacked bit for bit") {
+  const auto ctx = test::device_context();
+  for (const std::int64_t width : {1, 3, 17, 32, 33, 128, 257, 1025}) {
+    for (const auto& [name, table] : many_tables(41, width)) {
+      profile_options o;
+      o.clusters = width == 33 ? 3 : 1;
+      for (const auto& p : packings_of(table, o)) {
+        INFO(name << ", " << table.element_bytes << " bytes, " << width << ", " << name_of(p.how));
+        auto packed = pack_all(table, p);
+        auto there = check(to_device(ctx, packed.view()));
+        check_on_device(ctx, table, there, width % 2 == 1 ? 1 : 0);
+        auto back = check(to_host(ctx, there.view()));
+        auto out = table.poisoned();
+        check(unpack(host_context{1}, {back.view(), out.view(), 0}));
+        CHECK(out.bytes == table.bytes);
+      }
+    }
+  }
+}
+
+TEST_CASE("device: rows of several records and rows in pinned memory") {
+  const auto ctx = test::device_context();
+  for (const std::int64_t width : {4097, 12287, 12288, 12289}) {
+    for (const auto& [name, table] : many_tables(5, width)) {
+      for (const auto& p : packings_of(table)) {
+        INFO(name << ", " << table.element_bytes << " bytes, " << width << ", " << name_of(p.how));
+        auto packed = pack_all(table, p);
+        auto there = check(to_device(ctx, packed.view()));
+        check_on_device(ctx, table, there, 0);
+        auto pinned = check(to_pinned(ctx, packed.view()));
+        check_on_device(ctx, table, pinned, 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("device: ids that are not there are told by place, and malformed rows by number") {
+  const auto ctx = test::device_context();
+  auto faults = make_faults(ctx);
+  const auto table = many_tables(9, 64)[24].second;
+  for (const auto& p : packings_of(table)) {
+    auto packed = pack_all(table, p);
+    auto there = check(to_device(ctx, packed.view()));
+    device_table out(ctx, table, 4, 0);
+    const auto gather = [&](std::vector<std::int64_t> ids, id_policy policy) {
+      const auto on_device = check(to_device(ctx, ids));
+      out.poison(ctx);
+      check(gather_rows<std::int64_t>(ctx, {there.view(), make_vector_view(on_device.data(), 4),
+                                            out.view(), policy, faults.data()}));
+      return out.rows(ctx);
+    };
+    auto rows = gather({3, 9, 0, -1}, id_policy::refuse);
+    CHECK(read_faults(ctx, faults).id == 1);
+    CHECK(std::equal(rows.begin(), rows.begin() + table.row_bytes(), table.row(3).begin()));
+    CHECK(rows[static_cast<std::size_t>(table.row_bytes())] == std::byte{0xa5});
+    rows = gather({3, 9, 4294967296, -1}, id_policy::clamp);
+    CHECK(rows == expected_rows(table, {3, 8, 8, 0}));
+    CHECK(read_faults(ctx, faults).id == -1);
+
+    if (p.how == codec::raw) continue;
+    auto v = there.view();
+    if (p.how == codec::exponent) {
+      // Nothing but escapes.
+      check(from_cuda(
+          cudaMemset(v.bytes + 4 * p.slot_bytes, 0xff, static_cast<std::size_t>(p.slot_bytes - 1)),
+          "damage"));
+      check(from_cuda(cudaMemset(v.bytes + 5 * p.slot_bytes - 1, 0, 1), "damage"));
+    } else {
+      check(from_cuda(cudaMemset(v.addresses + 4, 0xff, 4), "damage"));
+    }
+    device_table all(ctx, table, 9, 0);
+    check(unpack(ctx, {v, all.view(), 0, faults.data()}));
+    CHECK(read_faults(ctx, faults).row == 4);
+  }
+}
+
+TEST_CASE("device: damaged bytes are never read beyond their end") {
+  const auto ctx = test::device_context();
+  for (const std::int64_t width : {7, 64}) {
+    for (const auto& [name, table] : many_tables(6, width)) {
+      for (const auto& p : packings_of(table)) {
+        auto packed = pack_all(table, p);
+        auto there = check(to_device(ctx, packed.view()));
+        const auto v = there.view();
+        device_table out(ctx, table, 6, 0);
+        std::mt19937_64 random(1);
+        auto bytes = check(to_host(ctx, v.bytes, v.byte_count));
+        for (int round = 0; round < 4; ++round) {
+          for (auto& b : bytes) {
+            if (random() % 4 == 0) b = static_cast<std::byte>(random());
+          }
+          check(detail::copy_bytes(ctx, v.bytes, bytes.data(), bytes.size()));
+          check(unpack(ctx, {v, out.view(), 0}));
+          check(synchronize(ctx));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("device: memory that a device cannot read is refused, and misplaced outputs") {
+  const auto ctx = test::device_context();
+  const auto table = many_tables(6, 8)[24].second;
+  auto packed = pack_all(table, packings_of(table)[2]);
+  device_table out(ctx, table, 6, 0);
+  const auto refused = [&](packed_view v, mutable_table_view o, const char* words) {
+    const auto s = unpack(ctx, {v, o, 0});
+    CHECK(s.code == status_code::invalid_argument);
+    CHECK(std::string(s.message).find(words) != std::string::npos);
+  };
+  refused(packed.view(), out.view(), "pinned");
+  auto there = check(to_device(ctx, packed.view()));
+  auto moved = there.view();
+  moved.bytes += 4;
+  moved.byte_count -= 4;
+  moved.rows = 2;
+  auto two_rows = out.view();
+  two_rows.rows = 2;
+  refused(moved, two_rows, "16");
+  auto crooked = out.view();
+  crooked.data += 1;
+  refused(there.view(), crooked, "aligned");
+  check(unpack(ctx, {there.view(), out.view(), 0}));
+  CHECK(out.shape.rows == 6);
+  check(synchronize(ctx));
+}
