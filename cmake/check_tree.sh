@@ -22,7 +22,7 @@ declare -A below=(
   [attention]="core math lane graph engine"
   [block]="core math lane graph engine"
   [pack]="core math lane graph engine"
-  [io]="core math graph"
+  [io]="core math lane graph engine pack"
   [interop]="core"
 )
 

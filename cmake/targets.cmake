@@ -89,10 +89,13 @@ add_library(
   src/io/file.cpp
   src/io/matrix_market.cpp
   src/io/npy.cpp
+  src/io/packed_file.cpp
+  src/io/packed_layout.cpp
   src/io/synthetic_device.cu
   src/io/synthetic_host.cpp
   src/io/synthetic_plan.cpp
   src/io/synthetic_shapes.cpp
+  src/io/write_packed.cpp
   src/pack/device_columns.cpp
   src/pack/invariant_masks.cpp
   src/pack/move_packed.cpp

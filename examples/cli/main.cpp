@@ -8,9 +8,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "arguments.hpp"
 #include "errors.hpp"
 #include "names.hpp"
 #include "numbers.hpp"
@@ -36,15 +36,6 @@ std::vector<std::string> split(const std::string& option, const std::string& tex
 }
 
 template <class Value>
-Value choose(const std::string& option, const std::string& word,
-             const std::vector<std::pair<std::string, Value>>& names) {
-  for (const auto& [name, value] : names) {
-    if (name == word) return value;
-  }
-  throw bad_input(option + ": does not know " + word);
-}
-
-template <class Value>
 std::vector<Value> choose_all(const std::string& option, const std::string& text,
                               const std::vector<std::pair<std::string, Value>>& names) {
   std::vector<Value> values;
@@ -58,28 +49,6 @@ std::vector<std::int64_t> parse_counts(const std::string& option, const std::str
     counts.push_back(parse_whole<std::int64_t>(option, word, 1));
   }
   return counts;
-}
-
-/// An option that takes a whole number from `lowest` on.
-template <class Target>
-void add_count(CLI::App& app, const std::string& name, Target& target, const std::string& text,
-               std::int64_t lowest, const std::string& unit = "N") {
-  app.add_option_function<std::string>(
-         name,
-         [&target, name, lowest](const std::string& word) {
-           using number =
-               typename std::conditional_t<std::is_arithmetic_v<Target>, std::type_identity<Target>,
-                                           std::type_identity<std::int64_t>>::type;
-           target = parse_whole<number>(name, word, lowest);
-         },
-         text)
-      ->type_name(unit);
-}
-
-void add_real(CLI::App& app, const std::string& name, double& target, const std::string& text) {
-  app.add_option_function<std::string>(
-         name, [&target, name](const std::string& word) { target = parse_real(name, word); }, text)
-      ->type_name("NUMBER");
 }
 
 void add_graph(CLI::App& app, graph_argument& graph) {
@@ -96,16 +65,6 @@ void add_graph(CLI::App& app, graph_argument& graph) {
       })
       ->type_name("C");
   app.add_flag("--unweighted", graph.unweighted, "Forget the weights of the edges");
-}
-
-void add_run(CLI::App& app, run_options& run) {
-  app.add_option_function<std::string>(
-         "--device",
-         [&run](const std::string& word) { run.device = choose("--device", word, device_names()); },
-         "auto, cuda or host (default: auto, the GPU if there is one)")
-      ->type_name("");
-  add_count(app, "--seed", run.seed, "For numbers that are drawn", 0);
-  add_count(app, "--threads", run.threads, "On the host (default: one a core)", 0);
 }
 
 void add_dtype(CLI::App& app, run_options& run) {
@@ -363,7 +322,7 @@ int finish_output() {
 }
 
 int run_command(int argc, char** argv) {
-  CLI::App app("Graph layers and graph files, on a GPU or without one", "quipu");
+  CLI::App app("Graph layers, graph files and packed tables, on a GPU or without one", "quipu");
   app.set_version_flag("--version", fmt::format("quipu {}.{}.{}", QUIPU_VERSION_MAJOR,
                                                 QUIPU_VERSION_MINOR, QUIPU_VERSION_PATCH));
   app.require_subcommand(1);
@@ -376,6 +335,7 @@ int run_command(int argc, char** argv) {
   add_attention(app, attention_kind::transformer, "Attend by query and key (graph transformer)");
   add_sddmm(app);
   add_bench(app);
+  add_pack_verbs(app);
   try {
     refuse_empty_values(argc, argv);
     app.parse(argc, argv);

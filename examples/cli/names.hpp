@@ -7,6 +7,7 @@
 
 #include "errors.hpp"
 #include "place.hpp"
+#include "quipu/pack/profile.hpp"
 #include "quipu/reduce/aggregate.hpp"
 
 namespace quipu::cli {
@@ -65,6 +66,29 @@ inline const std::vector<std::pair<std::string, device_choice>>& device_names() 
   return names;
 }
 
+inline const std::vector<std::pair<std::string, number_format>>& format_names() {
+  static const std::vector<std::pair<std::string, number_format>> names{
+      {"f32", number_format::float32},
+      {"f16", number_format::float16},
+      {"bf16", number_format::bfloat16},
+      {"bits", number_format::bits}};
+  return names;
+}
+
+inline const std::vector<std::pair<std::string, codec>>& codec_names() {
+  static const std::vector<std::pair<std::string, codec>> names{{"raw", codec::raw},
+                                                                {"invariant", codec::invariant},
+                                                                {"exponent", codec::exponent},
+                                                                {"sparse", codec::sparse}};
+  return names;
+}
+
+inline const std::vector<std::pair<std::string, packing_goal>>& goal_names() {
+  static const std::vector<std::pair<std::string, packing_goal>> names{
+      {"smallest", packing_goal::smallest}, {"memory", packing_goal::memory}};
+  return names;
+}
+
 template <class Value>
 std::string name_in(const std::vector<std::pair<std::string, Value>>& names, Value value) {
   for (const auto& [name, candidate] : names) {
@@ -79,6 +103,7 @@ inline std::string name_of(spmm_backend b) { return name_in(backend_names(), b);
 inline std::string name_of(attention_kind k) {
   return k == attention_kind::gat ? "gat" : k == attention_kind::gatv2 ? "gatv2" : "transformer";
 }
+inline std::string name_of(number_format f) { return name_in(format_names(), f); }
 inline std::string name_of(element_kind kind) { return name_in(element_names(), kind); }
 
 inline bool has_argument(reduce op) { return op == reduce::min || op == reduce::max; }

@@ -8,6 +8,7 @@
 
 #include "quipu/core/element.hpp"
 #include "quipu/graph/graph.hpp"
+#include "quipu/pack/profile.hpp"
 #include "quipu/reduce/aggregate.hpp"
 #include "quipu/sparse/spmm.hpp"
 
@@ -140,6 +141,39 @@ struct bench_options {
   std::string json_file;  // empty: the table alone
 };
 
+/// Which table, and how to look at it.
+struct table_argument {
+  std::string path;
+  std::optional<number_format> as;  // none: floats of the file's type, else bits
+  profile_options look;             // its seed is the run's
+};
+
+struct profile_command_options {
+  run_options run;
+  table_argument table;
+};
+
+struct pack_command_options {
+  run_options run;
+  table_argument table;
+  std::string output;
+  std::optional<codec> how;  // none: the best one
+  packing_goal goal = packing_goal::smallest;
+};
+
+struct unpack_command_options {
+  run_options run;
+  std::string input;
+  std::string output;
+};
+
+struct gather_command_options {
+  run_options run;
+  std::string input;
+  std::string rows;
+  std::string output;
+};
+
 void run(const info_options&);
 void run(const convert_options&);
 void run(const aggregate_options&);
@@ -147,5 +181,9 @@ void run(const spmm_command_options&);
 void run(const sddmm_command_options&);
 void run(const attention_options&);
 void run(const bench_options&);
+void run(const profile_command_options&);
+void run(const pack_command_options&);
+void run(const unpack_command_options&);
+void run(const gather_command_options&);
 
 }  // namespace quipu::cli

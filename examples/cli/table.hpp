@@ -122,9 +122,10 @@ inline void print_report(const json& r, bool as_json) {
     const std::string name = key == "milliseconds"            ? "time"
                              : key == "backward_milliseconds" ? "backward"
                                                               : key;
-    lines.emplace_back(name, value.is_string() ? value.get<std::string>()
-                             : time            ? rounded(value.get<double>()) + " ms"
-                                               : grouped(value.get<std::int64_t>()));
+    lines.emplace_back(name, value.is_string()         ? value.get<std::string>()
+                             : time                    ? rounded(value.get<double>()) + " ms"
+                             : value.is_number_float() ? rounded(value.get<double>())
+                                                       : grouped(value.get<std::int64_t>()));
   }
   fmt::print("{}", facts(lines));
 }

@@ -42,16 +42,36 @@ result<input_file> input_file::open(const std::filesystem::path& path) {
   return input_file(std::move(file), knows_size ? about.st_size : -1);
 }
 
-result<std::size_t> input_file::read(void* target, std::size_t bytes) {
+namespace {
+
+/// Calls read_some(where, bytes) until `bytes` have come or the file ends.
+template <class ReadSome>
+result<std::size_t> read_until(std::size_t bytes, ReadSome read_some) {
   std::size_t done = 0;
   while (done < bytes) {
-    const ssize_t got = ::read(file_.get(), static_cast<char*>(target) + done, bytes - done);
+    const ssize_t got = read_some(done, bytes - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return io_failure("cannot read the file");
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
   return done;
+}
+
+}  // namespace
+
+result<std::size_t> input_file::read(void* target, std::size_t bytes) {
+  return read_until(bytes, [&](std::size_t done, std::size_t left) {
+    return ::read(file_.get(), static_cast<char*>(target) + done, left);
+  });
+}
+
+result<std::size_t> input_file::read_at(std::int64_t offset, void* target,
+                                        std::size_t bytes) const {
+  return read_until(bytes, [&](std::size_t done, std::size_t left) {
+    return ::pread(file_.get(), static_cast<char*>(target) + done, left,
+                   offset + static_cast<std::int64_t>(done));
+  });
 }
 
 result<file_bytes> load(input_file& file) {

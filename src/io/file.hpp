@@ -43,6 +43,8 @@ class input_file {
   std::int64_t size() const noexcept { return size_; }
   /// Reads until `bytes` have come or the file ends; returns the number read.
   result<std::size_t> read(void* target, std::size_t bytes);
+  /// The same from byte `offset` of a regular file on; `read` goes on from where it was.
+  result<std::size_t> read_at(std::int64_t offset, void* target, std::size_t bytes) const;
 
  private:
   input_file(descriptor file, std::int64_t size) : file_(std::move(file)), size_(size) {}
