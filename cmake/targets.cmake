@@ -99,10 +99,14 @@ add_library(
   src/pack/device_columns.cpp
   src/pack/invariant_masks.cpp
   src/pack/move_packed.cpp
+  src/pack/order_rows.cu
+  src/pack/pack_device.cu
   src/pack/pack_host.cpp
   src/pack/packing.cpp
   src/pack/profile_host.cpp
   src/pack/read_rows.cu
+  src/pack/read_rows_host.cpp
+  src/pack/update_rows_host.cpp
   src/reduce/aggregate_host.cpp
   src/reduce/expand_argument.cu
   src/sparse/choose_backend.cpp

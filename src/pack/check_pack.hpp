@@ -47,6 +47,11 @@ inline status check_table(const table_view& t, const packing& p, const table_mes
   return success();
 }
 
+/// Whether the device wants more of a packing than its numbers.
+inline bool needs_columns(const packing& p) {
+  return p.how == codec::invariant || (p.how == codec::exponent && !p.exponent.base.empty());
+}
+
 inline status check_packed(const packed_view& v) {
   if (v.how == nullptr) return wrong_argument("packed: no packing");
   if (auto s = validate(*v.how); !s.ok()) return s;

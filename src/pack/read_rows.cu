@@ -11,15 +11,23 @@ namespace {
 
 /// Which row becomes output row k.
 struct row_choice {
-  const void* ids;  // null: first_row + k
+  const void* ids;    // null: first_row + k
+  const void* order;  // null: k is j
   std::int64_t first_row, rows;
   std::int32_t id_bytes;
   id_policy policy;
 
+  __device__ std::int64_t entry(const void* of, std::int64_t k) const {
+    return id_bytes == 4 ? static_cast<const std::int32_t*>(of)[k]
+                         : static_cast<const std::int64_t*>(of)[k];
+  }
+  /// The output row that is made as number j.
+  __device__ std::int64_t place(std::int64_t j) const {
+    return order == nullptr ? j : entry(order, j);
+  }
   __device__ std::int64_t operator()(std::int64_t k) const {
     if (ids == nullptr) return first_row + k;
-    const std::int64_t id = id_bytes == 4 ? static_cast<const std::int32_t*>(ids)[k]
-                                          : static_cast<const std::int64_t*>(ids)[k];
+    const std::int64_t id = entry(ids, k);
     if (policy != id_policy::clamp) return id;
     return id < 0 ? 0 : id >= rows ? rows - 1 : id;
   }
@@ -101,8 +109,9 @@ __global__ void __launch_bounds__(256, Reader::least_blocks)
   const std::int64_t all = output_rows * records;
   for (std::int64_t g = std::int64_t{blockIdx.x} * groups + threadIdx.x / Lanes; g < all;
        g += std::int64_t{gridDim.x} * groups) {
-    const std::int64_t k = records == 1 ? g : g / records;
-    const std::int64_t part = records == 1 ? 0 : g - k * records;
+    const std::int64_t j = records == 1 ? g : g / records;
+    const std::int64_t part = records == 1 ? 0 : g - j * records;
+    const std::int64_t k = choice.place(j);
     const std::int64_t row = choice(k);
     if (!choice.is_there(row)) {
       if (faults != nullptr && lane == 0) note(&faults->id, k);
@@ -123,15 +132,17 @@ struct read_job {
   mutable_table_view output;
   row_choice choice;
   row_faults* faults;
+  std::int32_t most_blocks;
 
   template <class Word, int Lanes, class Reader>
   status run(const Reader& reader) const {
     const record_shape shape(packed.how->width);
     constexpr std::int64_t groups = 256 / Lanes;
-    const auto blocks = (output.rows * shape.records + groups - 1) / groups;
+    const auto wanted = (output.rows * shape.records + groups - 1) / groups;
+    const std::int64_t most = most_blocks > 0 ? most_blocks : 0x7fffffff;
     return detail::launch(ctx, read_rows_kernel<Reader, Word, Lanes>,
-                          dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, 0x7fffffff))),
-                          256, detail::start::in_order, reader, choice, output.rows, shape.records,
+                          dim3(static_cast<unsigned>(std::min(wanted, most))), 256,
+                          detail::start::in_order, reader, choice, output.rows, shape.records,
                           shape.elements * packed.how->element_bytes, output.data,
                           output.row_stride, faults);
   }
@@ -224,8 +235,10 @@ status check_memory(const packed_view& v) {
   return success();
 }
 
-status check_read(const context& ctx, const packed_view& v, const mutable_table_view& out) {
+status check_read(const context& ctx, const packed_view& v, const mutable_table_view& out,
+                  std::int32_t most_blocks) {
   if (auto s = check_stream(ctx); !s.ok()) return s;
+  if (most_blocks < 0) return detail::wrong_argument("most_blocks: negative", 0, most_blocks);
   if (auto s = detail::check_packed(v); !s.ok()) return s;
   if (auto s = detail::check_table(out, *v.how, detail::output_messages); !s.ok()) return s;
   const auto e = static_cast<std::uintptr_t>(out.element_bytes);
@@ -233,9 +246,7 @@ status check_read(const context& ctx, const packed_view& v, const mutable_table_
       static_cast<std::uintptr_t>(out.row_stride) % e != 0) {
     return detail::wrong_argument("output: elements are not aligned");
   }
-  const bool wants_columns = v.how->how == codec::invariant ||
-                             (v.how->how == codec::exponent && !v.how->exponent.base.empty());
-  if (wants_columns && v.columns == nullptr && v.records() > 0) {
+  if (detail::needs_columns(*v.how) && v.columns == nullptr && v.records() > 0) {
     return detail::wrong_argument("packed: columns are null");
   }
   return check_memory(v);
@@ -251,21 +262,21 @@ status clear(const context& ctx, row_faults* faults) {
 status unpack(const context& ctx, const unpack_args& a) {
   const detail::trace_range range("unpack");
   const device_guard guard(ctx.device);
-  if (auto s = check_read(ctx, a.packed, a.output); !s.ok()) return s;
+  if (auto s = check_read(ctx, a.packed, a.output, a.most_blocks); !s.ok()) return s;
   if (a.first_row < 0 || a.first_row > a.packed.rows - a.output.rows) {
     return failure(status_code::out_of_range, "first_row: rows that are not there", a.first_row,
                    a.packed.rows, a.first_row + a.output.rows);
   }
   if (auto s = clear(ctx, a.faults); !s.ok()) return s;
-  const row_choice choice{nullptr, a.first_row, a.packed.rows, 0, id_policy::trusted};
-  return read_job{ctx, a.packed, a.output, choice, a.faults}();
+  const row_choice choice{nullptr, nullptr, a.first_row, a.packed.rows, 0, id_policy::trusted};
+  return read_job{ctx, a.packed, a.output, choice, a.faults, a.most_blocks}();
 }
 
 template <class I>
 status gather_rows(const context& ctx, const gather_rows_args<I>& a) {
   const detail::trace_range range("gather_rows");
   const device_guard guard(ctx.device);
-  if (auto s = check_read(ctx, a.packed, a.output); !s.ok()) return s;
+  if (auto s = check_read(ctx, a.packed, a.output, a.most_blocks); !s.ok()) return s;
   if (a.output.rows != a.ids.extent(0)) {
     return detail::wrong_argument("output: rows are not as many as ids", a.ids.extent(0),
                                   a.output.rows);
@@ -277,9 +288,17 @@ status gather_rows(const context& ctx, const gather_rows_args<I>& a) {
     return failure(status_code::out_of_range, "ids: there are no rows", 0);
   }
   if (auto s = clear(ctx, a.faults); !s.ok()) return s;
-  const row_choice choice{a.ids.data_handle(), 0, a.packed.rows,
-                          static_cast<std::int32_t>(sizeof(I)), a.policy};
-  return read_job{ctx, a.packed, a.output, choice, a.faults}();
+  const bool ordered = a.order.data_handle() != nullptr;
+  if (ordered && a.order.extent(0) != a.ids.extent(0)) {
+    return detail::wrong_argument("order: not as long as ids", a.ids.extent(0), a.order.extent(0));
+  }
+  const row_choice choice{a.ids.data_handle(),
+                          a.order.data_handle(),
+                          0,
+                          a.packed.rows,
+                          static_cast<std::int32_t>(sizeof(I)),
+                          a.policy};
+  return read_job{ctx, a.packed, a.output, choice, a.faults, a.most_blocks}();
 }
 template status gather_rows(const context&, const gather_rows_args<std::int32_t>&);
 template status gather_rows(const context&, const gather_rows_args<std::int64_t>&);

@@ -98,9 +98,96 @@ void check_on_device(const context& ctx, const stored_table& t, packed_table& th
 
 }  // namespace
 
-TEST_CASE("device: what the host packed is unpacked bit for bit") {
+namespace {
+
+/// Packing into memory that is there, in all run modes, gives the bytes of `expected`; where there
+/// is too little of it `used` says so and nothing behind its end is written.
+void check_pack_verb(const context& ctx, const packed_view& expected, const table_view& input) {
+  const auto room = (check(to_host(ctx, expected.used, 1)).front() + 3) / 4 * 4;
+  auto bytes = check(make_device_buffer<std::byte>(ctx, room + 256));
+  auto addresses = check(make_device_buffer<std::uint32_t>(ctx, expected.records()));
+  auto used = check(make_device_buffer<std::int64_t>(ctx, 1));
+  packed_view v = expected;
+  v.bytes = bytes.data();
+  v.byte_count = room;
+  v.addresses = expected.addresses != nullptr ? addresses.data() : nullptr;
+  v.used = used.data();
+  test::guarded_workspace space(ctx, workspace_bytes(ctx, pack_args{input, v}));
+  for (const auto mode : test::run_modes) {
+    test::run(
+        ctx, mode,
+        [&](const context& c) {
+          check(from_cuda(cudaMemsetAsync(bytes.data(), 0xa5, bytes.bytes(), c.stream), "poison"));
+        },
+        [&](const context& c) {
+          return pack(c, {input, v}, space.get());
+        });
+    CHECK(space.intact());
+    const auto taken = check(to_host(ctx, used)).front();
+    REQUIRE(taken == check(to_host(ctx, expected.used, 1)).front());
+    const auto made = check(to_host(ctx, bytes.data(), taken));
+    CHECK(made == check(to_host(ctx, expected.bytes, taken)));
+  }
+  if (room < 8 || v.how->how == codec::raw) return;
+  v.byte_count = std::max<std::int64_t>(v.how->has_slots() ? v.rows * slot_bytes_of_row(*v.how) : 0,
+                                        room / 8 * 4);
+  check(from_cuda(cudaMemsetAsync(bytes.data(), 0xa5, bytes.bytes(), ctx.stream), "poison"));
+  check(pack(ctx, {input, v}, space.get()));
+  CHECK(check(to_host(ctx, used)).front() == check(to_host(ctx, expected.used, 1)).front());
+  const auto behind = check(to_host(ctx, bytes.data() + v.byte_count, room + 256 - v.byte_count));
+  CHECK(std::all_of(behind.begin(), behind.end(), [](auto b) { return b == std::byte{0xa5}; }));
+}
+
+/// What the device packs is what the host packs, and both unpack it.
+void check_packing(const context& ctx, const stored_table& t, const packing& p, std::int64_t gap,
+                   expansion growth) {
+  packed_options o;
+  o.growth = growth;
+  device_table input(ctx, t, t.rows, gap);
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    check(detail::copy_bytes(ctx, input.memory.data() + i * input.stride,
+                             t.bytes.data() + i * t.row_bytes(),
+                             static_cast<std::size_t>(t.row_bytes())));
+  }
+  auto expected = check(make_packed(host_context{1}, t.view(), p, o));
+  auto packed = check(make_packed(ctx, input.view(), p, o));
+  CHECK(serialise(packed.how()) == serialise(expected.how()));
+  auto there = check(to_host(ctx, packed.view()));
+  const auto a = there.view(), b = expected.view();
+  REQUIRE(*a.used == *b.used);
+  CHECK(std::equal(a.bytes, a.bytes + *a.used, b.bytes));
+  REQUIRE((a.addresses == nullptr) == (b.addresses == nullptr));
+  if (a.addresses != nullptr)
+    CHECK(std::equal(a.addresses, a.addresses + a.records(), b.addresses));
+  device_table out(ctx, t, t.rows, 0);
+  out.poison(ctx);
+  check(unpack(ctx, {packed.view(), out.view(), 0}));
+  CHECK(out.rows(ctx) == t.bytes);
+  if (growth == expansion::allow) check_pack_verb(ctx, packed.view(), input.view());
+}
+
+}  // namespace
+
+namespace {
+
+void check_packing_widths(std::initializer_list<std::int64_t> widths) {
   const auto ctx = test::device_context();
-  for (const std::int64_t width : {1, 3, 17, 32, 33, 128, 257, 1025}) {
+  for (const auto width : widths) {
+    for (const auto& [name, table] : many_tables(width > 4000 ? 3 : 23, width)) {
+      profile_options o;
+      o.clusters = width == 33 ? 3 : 1;
+      for (const auto& p : packings_of(table, o)) {
+        INFO(name << ", " << table.element_bytes << " bytes, " << width << ", " << name_of(p.how));
+        check_packing(ctx, table, p, width % 2, expansion::allow);
+        check_packing(ctx, table, p, 0, expansion::keep_raw);
+      }
+    }
+  }
+}
+
+void check_unpacking_widths(std::initializer_list<std::int64_t> widths) {
+  const auto ctx = test::device_context();
+  for (const auto width : widths) {
     for (const auto& [name, table] : many_tables(41, width)) {
       profile_options o;
       o.clusters = width == 33 ? 3 : 1;
@@ -118,9 +205,36 @@ TEST_CASE("device: what the host packed is unpacked bit for bit") {
   }
 }
 
+}  // namespace
+
+// For racecheck, under which all tables would take minutes.
+TEST_CASE("device: a warp packs by its own memory") {
+  const auto ctx = test::device_context();
+  const auto tables = many_tables(9, 260);
+  for (const std::size_t which : {4, 10, 24, 25, 26, 27, 29}) {
+    const auto& table = tables[which].second;
+    for (const auto& p : packings_of(table)) check_packing(ctx, table, p, 0, expansion::allow);
+  }
+}
+
+TEST_CASE("device: packs to the same bytes as the host") {
+  check_packing_widths({33});
+  const auto ctx = test::device_context();
+  const auto none = make_table(0, 8, 4, number_format::float32, [](auto) { return 0; });
+  const auto table = many_tables(3, 8)[24].second;
+  for (const auto& p : packings_of(table)) check_packing(ctx, none, p, 0, expansion::keep_raw);
+}
+
+TEST_CASE("device: what the host packed is unpacked bit for bit") { check_unpacking_widths({128}); }
+
+TEST_CASE("device: packs and unpacks rows of all widths", "[slow]") {
+  check_packing_widths({1, 3, 17, 128, 260, 1025, 4097});
+  check_unpacking_widths({1, 3, 17, 32, 33, 257, 1025, 12288});
+}
+
 TEST_CASE("device: rows of several records and rows in pinned memory") {
   const auto ctx = test::device_context();
-  for (const std::int64_t width : {4097, 12287, 12288, 12289}) {
+  for (const std::int64_t width : {4097}) {
     for (const auto& [name, table] : many_tables(5, width)) {
       for (const auto& p : packings_of(table)) {
         INFO(name << ", " << table.element_bytes << " bytes, " << width << ", " << name_of(p.how));
@@ -171,6 +285,50 @@ TEST_CASE("device: ids that are not there are told by place, and malformed rows 
     device_table all(ctx, table, 9, 0);
     check(unpack(ctx, {v, all.view(), 0, faults.data()}));
     CHECK(read_faults(ctx, faults).row == 4);
+  }
+}
+
+TEST_CASE("device: an order changes when rows are read, not what") {
+  const auto ctx = test::device_context();
+  const auto table = many_tables(300, 64)[24].second;
+  std::mt19937_64 random(4);
+  for (const std::int64_t size : {0, 1, 5000}) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(size));
+    for (auto& id : ids) id = static_cast<std::int32_t>(random() % 300);
+    const auto on_device = check(to_device(ctx, ids));
+    auto order = check(make_device_buffer<std::int32_t>(ctx, size));
+    const order_rows_args<std::int32_t> sort{
+        make_vector_view<const std::int32_t>(on_device.data(), size),
+        make_vector_view(order.data(), size)};
+    test::guarded_workspace space(ctx, workspace_bytes(ctx, sort));
+    check(order_rows(ctx, sort, space.get()));
+    auto positions = check(to_host(ctx, order));
+    CHECK(space.intact());
+    for (std::size_t k = 1; k < positions.size(); ++k) {
+      const auto a = ids[static_cast<std::size_t>(positions[k - 1])];
+      const auto b = ids[static_cast<std::size_t>(positions[k])];
+      CHECK((a < b || (a == b && positions[k - 1] < positions[k])));
+    }
+    if (size > 1) {
+      auto small = space.get();
+      small.bytes -= 1;
+      CHECK(order_rows(ctx, sort, small).code == status_code::workspace_too_small);
+    }
+    for (const auto& p : packings_of(table)) {
+      auto packed = pack_all(table, p);
+      auto pinned = check(to_pinned(ctx, packed.view()));
+      device_table plain(ctx, table, size, 0), ordered(ctx, table, size, 0);
+      plain.poison(ctx);
+      ordered.poison(ctx);
+      gather_rows_args<std::int32_t> a{pinned.view(), sort.ids, plain.view(), id_policy::trusted};
+      check(gather_rows(ctx, a));
+      a.output = ordered.view();
+      a.order = make_vector_view<const std::int32_t>(order.data(), size);
+      a.most_blocks = 3;
+      check(gather_rows(ctx, a));
+      CHECK(plain.rows(ctx) == ordered.rows(ctx));
+      CHECK(!order_pays(pinned.view(), size));
+    }
   }
 }
 

@@ -94,6 +94,38 @@ TEST_CASE("what stays raw takes what the table takes") {
   }
 }
 
+TEST_CASE("packing into memory that is there gives the same bytes, and too little is refused") {
+  for (const std::int64_t width : {33, 4100}) {
+    for (const auto& [name, table] : many_tables(11, width)) {
+      for (const auto& p : packings_of(table)) {
+        INFO(name << ", " << name_of(p.how) << ", " << width);
+        auto expected = pack_all(table, p);
+        const auto e = expected.view();
+        std::vector<std::byte> bytes(
+            static_cast<std::size_t>(packed_bound(p, table.rows, expansion::allow)));
+        std::vector<std::uint32_t> addresses(static_cast<std::size_t>(e.records()));
+        std::int64_t used = -1;
+        packed_view v{&p,
+                      table.rows,
+                      bytes.data(),
+                      static_cast<std::int64_t>(bytes.size()),
+                      e.addresses != nullptr ? addresses.data() : nullptr,
+                      &used};
+        check(pack(two, {table.view(), v}));
+        REQUIRE(used == *e.used);
+        CHECK(std::equal(e.bytes, e.bytes + used, bytes.begin()));
+        if (e.addresses != nullptr) {
+          CHECK(std::equal(addresses.begin(), addresses.end(), e.addresses));
+        }
+        v.byte_count = used - 1;
+        const auto s = pack(two, {table.view(), v});
+        CHECK(!s.ok());
+        if (s.code == status_code::workspace_too_small) CHECK(s.expected == used);
+      }
+    }
+  }
+}
+
 TEST_CASE("records cut a row into equal parts that cover it") {
   for (const std::int64_t width : {0, 1, 4095, 4096, 4097, 8192, 8193, 12288, 100000, 1 << 20}) {
     const record_shape shape(width);

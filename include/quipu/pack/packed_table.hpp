@@ -80,10 +80,14 @@ result<packed_table> to_device(const context&, packed_view);
 result<packed_table> to_pinned(const context&, packed_view);
 result<packed_table> to_host(const context&, packed_view);
 
-/// Packs a table into memory of its own. Errors: invalid_argument (a packing that is not sound or
-/// was made for another width or element size, a table that is none), out_of_memory, unsupported
-/// (more bytes than addresses can tell).
+/// Packs a table into memory of its own, on the device from a table that the device can read; the
+/// same bytes either way. Allocates, and waits for the stream. Errors: invalid_argument (a packing
+/// that is not sound or was made for another width or element size, a table that is none, on the
+/// device one whose elements are not aligned), out_of_memory, unsupported (more bytes than
+/// addresses can tell), cuda_error.
 result<packed_table> make_packed(const host_context&, const table_view&, const packing&,
+                                 const packed_options& = {});
+result<packed_table> make_packed(const context&, const table_view&, const packing&,
                                  const packed_options& = {});
 
 }  // namespace quipu

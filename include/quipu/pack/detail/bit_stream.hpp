@@ -28,56 +28,139 @@ class bit_reader {
 
   /// `count` bits from bit `at` on; up to 64.
   std::uint64_t bits(std::int64_t at, int count) const noexcept {
-    const std::int64_t first = at / 8;
-    const int shift = static_cast<int>(at % 8);
+    const auto first = byte_of(at);
+    const int shift = static_cast<int>(at & 7);
     std::uint64_t low = load(first) >> shift;
     if (shift + count > 64) low |= load(first + 8) << (64 - shift);
     return low & low_bits<std::uint64_t>(count);
   }
 
+  /// Whether `count` calls of `word`, from bit `at` on and a Word at most apart, find their bytes.
+  template <class Word>
+  bool has_words(std::int64_t at, int count) const noexcept {
+    return byte_of(at) + count * static_cast<std::int64_t>(sizeof(Word)) + 8 <= bytes_;
+  }
+  /// A Word's bits from bit `at` on, which `has_words` said are there.
+  template <class Word>
+  Word word(std::int64_t at) const noexcept {
+    const std::byte* from = data_ + byte_of(at);
+    const int shift = static_cast<int>(at & 7);
+    auto low = load_word<std::uint64_t>(from) >> shift;
+    if constexpr (sizeof(Word) == 8) {
+      // In two steps: a shift by 64 is none.
+      low |= static_cast<std::uint64_t>(from[8]) << 1 << (63 - shift);
+    }
+    return static_cast<Word>(low);
+  }
+
  private:
+  // A shift, where signed division would take care of numbers below 0.
+  static std::int64_t byte_of(std::int64_t at) noexcept { return at >> 3; }
   std::uint64_t load(std::int64_t first) const noexcept {
     if (first + 8 <= bytes_) return load_word<std::uint64_t>(data_ + first);
     std::uint64_t w = 0;
-    if (first < bytes_) std::memcpy(&w, data_ + first, static_cast<std::size_t>(bytes_ - first));
+    if (first >= bytes_) return w;
+    if (bytes_ >= 8)
+      return load_word<std::uint64_t>(data_ + bytes_ - 8) >> 8 * (first + 8 - bytes_);
+    std::memcpy(&w, data_ + first, static_cast<std::size_t>(bytes_ - first));
     return w;
   }
   const std::byte* data_;
   std::int64_t bytes_;
 };
 
-/// Appends bits; `finish` pads with zeros to a whole byte.
+/// Appends bits; `finish` pads with zeros to a whole byte. Between the last bit and `end` it may
+/// leave zeros; behind `end` it writes nothing.
 class bit_writer {
  public:
-  explicit bit_writer(std::byte* to) noexcept : to_(to) {}
+  bit_writer(std::byte* to, std::byte* end) noexcept : to_(to), end_(end) {}
 
-  /// The low `count` bits of `bits`, whose others are 0; up to 64.
-  void put(std::uint64_t bits, int count) noexcept {
-    held_ |= bits << filled_;
-    if (filled_ + count < 64) {
-      filled_ += count;
-      return;
+  /// The low `count` bits of `bits`, whose others are 0, up to a Word's. All that is held is stored
+  /// and what does not fill a byte is kept: no branch depends on `count`.
+  template <class Word>
+  void put(Word bits, int count) noexcept {
+    if constexpr (sizeof(Word) == 8) {
+      if (count > 32) {
+        put(static_cast<std::uint32_t>(bits), 32);
+        bits >>= 32;
+        count -= 32;
+      }
     }
-    store_word(to_, held_);
-    to_ += 8;
-    const int taken = 64 - filled_;
-    held_ = taken < 64 ? bits >> taken : 0;
-    filled_ += count - 64;
+    held_ |= static_cast<std::uint64_t>(bits) << filled_;
+    filled_ += static_cast<unsigned>(count);
+    if (end_ - to_ >= 8) {
+      store_word(to_, held_);
+      to_ += filled_ / 8;
+      held_ >>= filled_ / 8 * 8;
+      filled_ %= 8;
+    } else {
+      for (; filled_ >= 8; filled_ -= 8, held_ >>= 8) *to_++ = static_cast<std::byte>(held_);
+    }
   }
-  /// Where the next byte goes.
-  std::byte* finish() noexcept {
-    const auto bytes = static_cast<std::size_t>(filled_ + 7) / 8;
-    std::memcpy(to_, &held_, bytes);
-    to_ += bytes;
+  void finish() noexcept {
+    if (filled_ > 0) *to_++ = static_cast<std::byte>(held_);
     held_ = 0;
     filled_ = 0;
-    return to_;
   }
 
  private:
   std::byte* to_;
+  std::byte* end_;
   std::uint64_t held_ = 0;
-  int filled_ = 0;
+  unsigned filled_ = 0;  // less than 8 between calls
+};
+
+/// The bits that a mask keeps, as runs that are found once.
+template <class Word>
+class kept_runs {
+ public:
+  kept_runs() = default;
+  explicit kept_runs(Word kept) noexcept {
+    if (kept != 0) low_ = take_run(kept, taken_);
+    if (kept != 0) high_ = take_run(kept, taken_);
+    others_ = kept;
+  }
+
+  /// The kept bits of `value`, side by side at the low end. Where many are to be had, the usual
+  /// runs of all first and then the others of all: the first is a loop without branches.
+  Word extract(Word value) const noexcept {
+    return static_cast<Word>(extract_usual(value) | extract_others(value));
+  }
+  Word extract_usual(Word value) const noexcept {
+    return static_cast<Word>(((value & low_.mask) >> low_.gap) |
+                             ((value & high_.mask) >> high_.gap));
+  }
+  Word extract_others(Word value) const noexcept {
+    Word dense = 0, left = others_;
+    for (int taken = taken_; left != 0;) {
+      const auto run = take_run(left, taken);
+      dense = static_cast<Word>(dense | ((value & run.mask) >> run.gap));
+    }
+    return dense;
+  }
+
+  /// The low bits of `dense`, spread over the kept bits; its other bits do not matter.
+  Word deposit(Word dense) const noexcept {
+    return static_cast<Word>(deposit_usual(dense) | deposit_others(dense));
+  }
+  Word deposit_usual(Word dense) const noexcept {
+    return static_cast<Word>((static_cast<Word>(dense << low_.gap) & low_.mask) |
+                             (static_cast<Word>(dense << high_.gap) & high_.mask));
+  }
+  Word deposit_others(Word dense) const noexcept {
+    Word value = 0, left = others_;
+    for (int taken = taken_; left != 0;) {
+      const auto run = take_run(left, taken);
+      value = static_cast<Word>(value | (static_cast<Word>(dense << run.gap) & run.mask));
+    }
+    return value;
+  }
+  bool has_others() const noexcept { return others_ != 0; }
+
+ private:
+  bit_run<Word> low_, high_;  // most masks of numbers have no more: a sign and digits
+  Word others_ = 0;
+  int taken_ = 0;
 };
 
 /// In an address: the record lies there as it is.

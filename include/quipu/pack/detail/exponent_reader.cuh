@@ -17,7 +17,7 @@ class exponent_reader {
   static constexpr int escape = (1 << CodeBits) - 1;
 
  public:
-  static constexpr int least_blocks = 1;
+  static constexpr int least_blocks = 4;
   explicit exponent_reader(const packed_view& v) : rows_(v), base_(nullptr) {
     const auto& p = *v.how;
     const auto field = detail::exponent_field_of(p.format);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -40,7 +41,8 @@ class invariant_coder {
           column.mask =
               static_cast<Unit>(column.mask | ~low_bits<Unit>(static_cast<int>(8 * there)));
         }
-        column.kept = unit_bits - std::popcount(column.mask);
+        column.left_out = std::popcount(column.mask);
+        column.runs = kept_runs<Unit>(static_cast<Unit>(~column.mask));
       }
     }
   }
@@ -48,30 +50,30 @@ class invariant_coder {
   /// Bytes of a record; -1 if that is no less than its elements.
   std::int64_t size(const std::byte* elements, std::int64_t column,
                     std::int64_t count) const noexcept {
-    const auto bytes = choose(elements, column, count).bytes;
+    const auto bytes = choose(elements, run_of(column, count)).bytes;
     return bytes < count * element_bytes_ ? bytes : -1;
   }
 
   void encode(const std::byte* elements, std::int64_t column, std::int64_t count,
               std::byte* record) const noexcept {
-    const auto cluster = choose(elements, column, count).cluster;
-    if (head_bytes_ > 0) *record = static_cast<std::byte>(cluster);
     const auto run = run_of(column, count);
-    const column_bits* columns = columns_of(cluster, run);
-    bit_writer takes_part(record + head_bytes_);
-    bit_writer rest(record + head_bytes_ + bytes_of_bits(run.units));
-    for (std::int64_t u = 0; u < run.units; ++u) {
-      const auto x = load_unit(elements, u, run);
-      const auto& c = columns[u];
-      if ((x & c.mask) == c.value) {
-        takes_part.put(1, 1);
-        rest.put(extract_bits<Unit>(x, static_cast<Unit>(~c.mask)), c.kept);
-      } else {
-        takes_part.put(0, 1);
-        rest.put(x, unit_bits);
+    const auto best = choose(elements, run);
+    if (head_bytes_ > 0) *record = static_cast<std::byte>(best.cluster);
+    const column_bits* columns = columns_of(best.cluster, run);
+    std::byte* map = record + head_bytes_;
+    bit_writer rest(map + bytes_of_bits(run.units), record + best.bytes);
+    for (std::int64_t from = 0; from < run.units; from += 8) {
+      const auto n = static_cast<int>(std::min<std::int64_t>(8, run.units - from));
+      unsigned takes_part = 0;
+      for (int j = 0; j < n; ++j) {
+        const auto x = load_unit(elements, from + j, run);
+        const auto& c = columns[from + j];
+        const unsigned agrees = (x & c.mask) == c.value;
+        rest.put(either(agrees, c.runs.extract(x), x), c.bits(agrees));
+        takes_part |= agrees << j;
       }
+      map[from / 8] = static_cast<std::byte>(takes_part);
     }
-    takes_part.finish();
     rest.finish();
   }
 
@@ -84,20 +86,22 @@ class invariant_coder {
     if (cluster >= clusters_ || head_bytes_ + map_bytes > room) return false;
     const std::byte* map = record + head_bytes_;
     const column_bits* columns = columns_of(cluster, run);
-    const bit_reader rest(map + map_bytes, room - head_bytes_ - map_bytes);
-    const std::int64_t bits = 8 * (room - head_bytes_ - map_bytes);
+    const auto rest_bytes = room - head_bytes_ - map_bytes;
+    const bit_reader rest(map + map_bytes, rest_bytes);
     std::int64_t at = 0;
-    for (std::int64_t u = 0; u < run.units; ++u) {
-      const auto& c = columns[u];
-      const bool takes_part = (static_cast<unsigned>(map[u / 8]) >> (u % 8) & 1u) != 0;
-      const int kept = takes_part ? c.kept : unit_bits;
-      if (at + kept > bits) return false;
-      auto x = static_cast<Unit>(rest.bits(at, kept));
-      if (takes_part)
-        x = static_cast<Unit>(deposit_bits<Unit>(x, static_cast<Unit>(~c.mask)) | c.value);
-      at += kept;
-      std::memcpy(elements + u * unit_bytes, &x,
-                  static_cast<std::size_t>(std::min(unit_bytes, run.bytes - u * unit_bytes)));
+    for (std::int64_t from = 0; from < run.units; from += 8) {
+      const auto bytes = std::min(8 * unit_bytes, run.bytes - from * unit_bytes);
+      const auto takes_part = static_cast<unsigned>(map[from / 8]);
+      Unit x[8];
+      if (bytes == 8 * unit_bytes && rest.has_words<Unit>(at, 8)) {
+        at = read_eight(rest, at, takes_part, columns + from, x);
+        std::memcpy(elements + from * unit_bytes, x, sizeof x);
+      } else {
+        const auto n = static_cast<int>(round_up(bytes, unit_bytes) / unit_bytes);
+        at = read_last(rest, at, takes_part, columns + from, n, x);
+        if (at > 8 * rest_bytes) return false;
+        std::memcpy(elements + from * unit_bytes, x, static_cast<std::size_t>(bytes));
+      }
     }
     return true;
   }
@@ -105,7 +109,12 @@ class invariant_coder {
  private:
   struct column_bits {
     Unit mask, value;
-    int kept;
+    int left_out;
+    kept_runs<Unit> runs;
+    /// Bits that a unit leaves in a record.
+    int bits(unsigned agrees) const noexcept {
+      return unit_bits - (left_out & -static_cast<int>(agrees));
+    }
   };
   struct unit_run {
     std::int64_t first, units, bytes;
@@ -133,16 +142,46 @@ class invariant_coder {
     return there >= unit_bytes ? load_word<Unit>(from) : load_some(from, there);
   }
 
+  /// `first` if `agrees` is 1, `second` if it is 0. Of a conditional expression compilers make a
+  /// branch, which here would often be foreseen wrongly.
+  static Unit either(unsigned agrees, Unit first, Unit second) noexcept {
+    return static_cast<Unit>(second ^ ((first ^ second) & -static_cast<Unit>(agrees)));
+  }
+
+  /// Units whose bits are all there; returns where the next one's begin.
+  static std::int64_t read_eight(const bit_reader& rest, std::int64_t at, unsigned takes_part,
+                                 const column_bits* columns, Unit* x) noexcept {
+    for (int j = 0; j < 8; ++j) {
+      const auto& c = columns[j];
+      const unsigned agrees = takes_part >> j & 1;
+      const auto dense = rest.word<Unit>(at);
+      x[j] = either(agrees, static_cast<Unit>(c.runs.deposit(dense) | c.value), dense);
+      at += c.bits(agrees);
+    }
+    return at;
+  }
+  /// `n` units where the bytes, or a row, may end: bits that are not there are zeros.
+  static std::int64_t read_last(const bit_reader& rest, std::int64_t at, unsigned takes_part,
+                                const column_bits* columns, int n, Unit* x) noexcept {
+    for (int j = 0; j < n; ++j) {
+      const auto& c = columns[j];
+      const unsigned agrees = takes_part >> j & 1;
+      const auto dense = static_cast<Unit>(rest.bits(at, c.bits(agrees)));
+      x[j] = either(agrees, static_cast<Unit>(c.runs.deposit(dense) | c.value), dense);
+      at += c.bits(agrees);
+    }
+    return at;
+  }
+
   /// The cluster that makes the record shortest, of equals the first.
-  chosen choose(const std::byte* elements, std::int64_t column, std::int64_t count) const noexcept {
-    const auto run = run_of(column, count);
+  chosen choose(const std::byte* elements, const unit_run& run) const noexcept {
     chosen best{-1, 0};
     for (std::int64_t c = 0; c < clusters_; ++c) {
       const column_bits* columns = columns_of(c, run);
       std::int64_t bits = 0;
       for (std::int64_t u = 0; u < run.units; ++u) {
-        const auto x = load_unit(elements, u, run);
-        bits += (x & columns[u].mask) == columns[u].value ? columns[u].kept : unit_bits;
+        const auto& column = columns[u];
+        bits += column.bits((load_unit(elements, u, run) & column.mask) == column.value);
       }
       const auto bytes = head_bytes_ + bytes_of_bits(run.units) + bytes_of_bits(bits);
       if (best.bytes < 0 || bytes < best.bytes) best = {bytes, c};

@@ -58,26 +58,29 @@ class sparse_coder {
   /// Writes a record, as many bytes as `size` says.
   void encode(const std::byte* elements, std::int64_t, std::int64_t count,
               std::byte* record) const noexcept {
-    const auto [parts, stored] = choose(elements, count);
+    const auto [parts, stored, first] = choose(elements, count);
     std::memset(record, 0, static_cast<std::size_t>(parts.bytes));
     store_word(record, static_cast<std::uint16_t>(static_cast<unsigned>(parts.form) << 13 |
                                                   static_cast<unsigned>(stored)));
     std::byte* value = record + parts.values;
     std::byte* place = record + parts.places;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto x = load_word<Word>(elements + i * word_bytes);
-      if (x == fill_) continue;
-      if (parts.form != sparse_form::units) store_word(value, x);
-      if (parts.form != sparse_form::same) value += word_bytes;
+    Word values[block + 1];
+    for (std::int64_t from = 0; from < count; from += block) {
+      const auto n = std::min(block, count - from);
+      const auto* x = elements + from * word_bytes;
+      const auto map = map_of(x, n);
       if (parts.form == sparse_form::mapped) {
-        place[i / 8] |= std::byte{1} << (i % 8);
-      } else if (count <= 256) {
-        *place++ = static_cast<std::byte>(i);
+        std::memcpy(place, &map, static_cast<std::size_t>(bytes_of_bits(n)));
+        place += bytes_of_bits(n);
       } else {
-        store_word(place, static_cast<std::uint16_t>(i));
-        place += 2;
+        place = put_places(map, from, count, place);
       }
+      if (parts.form != sparse_form::mapped && parts.form != sparse_form::listed) continue;
+      const auto bytes = static_cast<std::size_t>(gather(x, map, n, values) * word_bytes);
+      std::memcpy(value, values, bytes);
+      value += bytes;
     }
+    if (parts.form == sparse_form::same) store_word(value, first);
   }
 
   /// Reads a record of at most `room` bytes. False if it is longer or speaks of elements that the
@@ -92,9 +95,10 @@ class sparse_coder {
     if (parts.bytes > room) return false;
     const std::byte* value = record + parts.values;
     const std::byte* place = record + parts.places;
-    for (std::int64_t i = 0; i < count; ++i) store_word(elements + i * word_bytes, fill_);
     if (parts.form == sparse_form::mapped)
-      return fill_mapped(value, place, stored, count, elements);
+      return read_mapped(value, place, stored, count, elements);
+    const auto fill = fill_;  // a byte that is stored may be a member's, for all compilers know
+    for (std::int64_t i = 0; i < count; ++i) store_word(elements + i * word_bytes, fill);
     Word x = parts.form == sparse_form::units ? unit_ : stored > 0 ? load_word<Word>(value) : fill_;
     for (std::int64_t k = 0; k < stored; ++k) {
       const std::int64_t i = count <= 256 ? static_cast<std::int64_t>(place[k])
@@ -107,42 +111,114 @@ class sparse_coder {
   }
 
  private:
+  static constexpr std::int64_t block = 64;  // elements: a bit of a map each
+
   struct chosen {
     sparse_parts parts;
     std::int64_t stored;
+    Word first;  // of those stored
   };
   /// The shortest form; of equals the first.
   chosen choose(const std::byte* elements, std::int64_t count) const noexcept {
     std::int64_t stored = 0;
-    bool are_units = true, are_same = true;
-    Word first{};
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto x = load_word<Word>(elements + i * word_bytes);
-      if (x == fill_) continue;
-      if (stored++ == 0) first = x;
-      are_units = are_units && x == unit_;
-      are_same = are_same && x == first;
+    Word not_unit = 0, not_first = 0, first{};
+    for (std::int64_t from = 0; from < count; from += block) {
+      const auto n = std::min(block, count - from);
+      const auto* block_at = elements + from * word_bytes;
+      const auto here = count_stored(block_at, n);
+      if (here == 0) continue;
+      if (stored == 0) first = first_stored(block_at);
+      stored += here;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const auto x = load_word<Word>(block_at + i * word_bytes);
+        const auto all = static_cast<Word>(-static_cast<Word>(x != fill_));
+        not_unit = static_cast<Word>(not_unit | (all & (x ^ unit_)));
+        not_first = static_cast<Word>(not_first | (all & (x ^ first)));
+      }
     }
-    chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored};
+    chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored, first};
     const auto consider = [&](sparse_form form) {
       const sparse_parts parts(form, stored, count, word_bytes);
-      if (parts.bytes < best.parts.bytes) best = {parts, stored};
+      if (parts.bytes < best.parts.bytes) best.parts = parts;
     };
     consider(sparse_form::listed);
-    if (are_same) consider(sparse_form::same);
-    if (are_units) consider(sparse_form::units);
+    if (not_first == 0) consider(sparse_form::same);
+    if (not_unit == 0) consider(sparse_form::units);
     return best;
   }
 
-  static bool fill_mapped(const std::byte* value, const std::byte* map, std::int64_t stored,
-                          std::int64_t count, std::byte* elements) noexcept {
+  /// How many elements of a block are not the usual one.
+  std::int64_t count_stored(const std::byte* elements, std::int64_t n) const noexcept {
+    Word stored = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      stored = static_cast<Word>(stored + (load_word<Word>(elements + i * word_bytes) != fill_));
+    }
+    return static_cast<std::int64_t>(stored);
+  }
+  /// The first of them, if there is one.
+  Word first_stored(const std::byte* elements) const noexcept {
+    while (load_word<Word>(elements) == fill_) elements += word_bytes;
+    return load_word<Word>(elements);
+  }
+  /// A bit for each of them.
+  std::uint64_t map_of(const std::byte* elements, std::int64_t n) const noexcept {
+    std::uint64_t map = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::uint64_t bit = load_word<Word>(elements + i * word_bytes) != fill_;
+      map |= bit << i;
+    }
+    return map;
+  }
+  /// Those that the map has, side by side; returns how many. One more may be written.
+  static std::int64_t gather(const std::byte* elements, std::uint64_t map, std::int64_t n,
+                             Word* values) noexcept {
+    std::int64_t k = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      values[k] = load_word<Word>(elements + i * word_bytes);
+      k += static_cast<std::int64_t>(map >> i & 1);
+    }
+    return k;
+  }
+  static std::byte* put_places(std::uint64_t map, std::int64_t from, std::int64_t count,
+                               std::byte* place) noexcept {
+    for (; map != 0; map &= map - 1) {
+      const auto i = from + std::countr_zero(map);
+      if (count <= 256) {
+        *place++ = static_cast<std::byte>(i);
+      } else {
+        store_word(place, static_cast<std::uint16_t>(i));
+        place += 2;
+      }
+    }
+    return place;
+  }
+
+  /// All elements of a mapped record. Which value is next depends on the map, whether it is taken
+  /// does not decide a branch: such branches would be foreseen half of the time.
+  bool read_mapped(const std::byte* value, const std::byte* map, std::int64_t stored,
+                   std::int64_t count, std::byte* elements) const noexcept {
     std::int64_t k = 0;
     for (std::int64_t from = 0; from < count; from += 8) {
-      for (auto bits = static_cast<unsigned>(map[from / 8]); bits != 0; bits &= bits - 1) {
-        const std::int64_t i = from + std::countr_zero(bits);
-        if (i >= count || k == stored) return false;
-        std::memcpy(elements + i * word_bytes, value + k++ * word_bytes, sizeof(Word));
+      const auto bits = static_cast<unsigned>(map[from / 8]);
+      const auto n = static_cast<int>(std::min<std::int64_t>(8, count - from));
+      if (bits >> n != 0) return false;
+      Word x[8];
+      if (k + 8 <= stored) {
+        for (int j = 0; j < 8; ++j) {
+          const auto there = load_word<Word>(value + k * word_bytes);
+          const auto all = static_cast<Word>(-static_cast<Word>(bits >> j & 1));
+          x[j] = static_cast<Word>((there & all) | (fill_ & ~all));
+          k += bits >> j & 1;
+        }
+      } else {
+        for (int j = 0; j < 8; ++j) {
+          x[j] = fill_;
+          if ((bits >> j & 1) == 0) continue;
+          if (k == stored) return false;
+          x[j] = load_word<Word>(value + k++ * word_bytes);
+        }
       }
+      std::memcpy(elements + from * word_bytes, x, static_cast<std::size_t>(n * word_bytes));
     }
     return k == stored;
   }
