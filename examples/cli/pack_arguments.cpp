@@ -32,7 +32,8 @@ void add_table(CLI::App& app, table_argument& table, run_options& run) {
          [&table](const std::string& word) { table.as = choose("--as", word, format_names()); },
          "f32, f16, bf16 or bits (default: f4 and f2 as floats, all else as bits)")
       ->type_name("");
-  add_count(app, "--sample", table.look.sample_rows, "Rows to look at, 0: all (default: 4096)", 0);
+  add_count(app, "--sample", table.look.sample_rows,
+            "Rows to look at, 0: all (default: up to 4096, of a million elements)", 0);
   app.add_option_function<std::string>(
          "--threshold",
          [&table](const std::string& word) {

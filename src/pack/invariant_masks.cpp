@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "pack/coders.hpp"
@@ -132,58 +133,70 @@ masks make_masks(const std::vector<cluster_counts>& counts, double threshold,
   return m;
 }
 
-std::uint64_t load_some(const std::byte* from, std::int64_t bytes) {
-  std::uint64_t w = 0;
-  std::memcpy(&w, from, static_cast<std::size_t>(bytes));
-  return w;
+/// A row of bytes as units; the last one may be short, and has zeros for what it lacks.
+template <class Unit>
+void to_units(const std::byte* from, std::int64_t bytes, std::vector<Unit>& to) {
+  to.back() = 0;
+  std::memcpy(to.data(), from, static_cast<std::size_t>(bytes));
 }
 
 /// For each unit and cluster the one of `choices` that leaves most bits out of a few of the rows;
 /// with the bits that these rows then take, participation bits counted. Of equals the first.
+template <class Unit>
 std::pair<masks, std::int64_t> best_by_unit(const sampled_table& s,
                                             const std::vector<std::int32_t>& cluster_of,
                                             std::int32_t clusters,
-                                            const std::vector<masks>& choices,
-                                            std::int32_t unit_bytes) {
+                                            const std::vector<masks>& choices) {
   constexpr std::int64_t enough = 1 << 18;  // bytes of rows to look at
+  constexpr auto unit_bytes = static_cast<std::int64_t>(sizeof(Unit));
   const auto bytes = s.row_bytes();
-  const auto units = round_up(bytes, unit_bytes) / unit_bytes;
+  const auto units = static_cast<std::size_t>(round_up(bytes, unit_bytes) / unit_bytes);
   const auto few = std::clamp<std::int64_t>(enough / bytes, 1, s.rows);
   const auto step = s.rows / few;
-  std::vector<std::int64_t> saved(choices.size() * static_cast<std::size_t>(clusters * units));
-  for (std::size_t k = 0; k < choices.size(); ++k) {
-    for (std::int64_t i = 0; i < few; ++i) {
-      const auto* row = row_of(s, i * step);
-      const auto cluster = cluster_of[static_cast<std::size_t>(i * step)];
-      const auto* mask = choices[k].mask.data() + cluster * bytes;
-      const auto* value = choices[k].value.data() + cluster * bytes;
-      auto* out = saved.data() + (static_cast<std::int64_t>(k) * clusters + cluster) * units;
-      for (std::int64_t u = 0; u < units; ++u) {
-        const auto at = u * unit_bytes, there = std::min<std::int64_t>(unit_bytes, bytes - at);
-        const auto m = load_some(mask + at, there);
-        if ((load_some(row + at, there) & m) == load_some(value + at, there)) {
-          out[u] += std::popcount(m);
-        }
+  std::vector<std::int64_t> most(static_cast<std::size_t>(clusters) * units, -1);
+  masks best = choices.front();
+  std::vector<Unit> row(units), mask(units), value(units);
+  std::vector<std::int64_t> matches(units);
+  for (std::int32_t c = 0; c < clusters; ++c) {
+    for (const auto& choice : choices) {
+      to_units(choice.mask.data() + c * bytes, bytes, mask);
+      to_units(choice.value.data() + c * bytes, bytes, value);
+      std::fill(matches.begin(), matches.end(), 0);
+      for (std::int64_t i = 0; i < few; ++i) {
+        if (cluster_of[static_cast<std::size_t>(i * step)] != c) continue;
+        to_units(row_of(s, i * step), bytes, row);
+        for (std::size_t u = 0; u < units; ++u) matches[u] += (row[u] & mask[u]) == value[u];
+      }
+      for (std::size_t u = 0; u < units; ++u) {
+        const auto saved = matches[u] * std::popcount(mask[u]);
+        auto& so_far = most[static_cast<std::size_t>(c) * units + u];
+        if (saved <= so_far) continue;
+        so_far = saved;
+        const auto at = static_cast<std::int64_t>(u) * unit_bytes;
+        const auto there = std::min(unit_bytes, bytes - at);
+        std::copy_n(choice.mask.data() + c * bytes + at, there, best.mask.data() + c * bytes + at);
+        std::copy_n(choice.value.data() + c * bytes + at, there,
+                    best.value.data() + c * bytes + at);
       }
     }
   }
-  masks best = choices.front();
-  std::int64_t in_all = few * (8 * bytes + units);
-  for (std::int64_t cu = 0; cu < clusters * units; ++cu) {
-    const auto of = [&](std::size_t k) {
-      return saved[k * static_cast<std::size_t>(clusters * units) + static_cast<std::size_t>(cu)];
-    };
-    std::size_t chosen = 0;
-    for (std::size_t k = 1; k < choices.size(); ++k) {
-      if (of(k) > of(chosen)) chosen = k;
-    }
-    in_all -= of(chosen);
-    const auto at = cu / units * bytes + cu % units * unit_bytes;
-    const auto there = std::min<std::int64_t>(unit_bytes, bytes - cu % units * unit_bytes);
-    std::copy_n(choices[chosen].mask.data() + at, there, best.mask.data() + at);
-    std::copy_n(choices[chosen].value.data() + at, there, best.value.data() + at);
+  const auto saved = std::accumulate(most.begin(), most.end(), std::int64_t{0});
+  return {std::move(best), few * (8 * bytes + static_cast<std::int64_t>(units)) - saved};
+}
+
+auto best_by_unit(const sampled_table& s, const std::vector<std::int32_t>& cluster_of,
+                  std::int32_t clusters, const std::vector<masks>& choices,
+                  std::int32_t unit_bytes) {
+  switch (unit_bytes) {
+    case 1:
+      return best_by_unit<std::uint8_t>(s, cluster_of, clusters, choices);
+    case 2:
+      return best_by_unit<std::uint16_t>(s, cluster_of, clusters, choices);
+    case 4:
+      return best_by_unit<std::uint32_t>(s, cluster_of, clusters, choices);
+    default:
+      return best_by_unit<std::uint64_t>(s, cluster_of, clusters, choices);
   }
-  return {std::move(best), in_all};
 }
 
 }  // namespace

@@ -157,9 +157,12 @@ std::vector<std::uint32_t> count_exponents(const sampled_table& s) {
 /// Codes for the symbols that are left when columns are moved by `base`, most frequent first.
 void make_codes(const std::vector<std::uint32_t>& counts, std::size_t exponents, packing& p) {
   std::vector<std::uint64_t> symbols(exponents);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const auto base = p.exponent.base.empty() ? 0u : p.exponent.base[i / exponents];
-    symbols[(i % exponents - base) % exponents] += counts[i];
+  for (std::size_t column = 0; column * exponents < counts.size(); ++column) {
+    const std::size_t base = p.exponent.base.empty() ? 0 : p.exponent.base[column];
+    const auto* of_column = counts.data() + column * exponents;
+    for (std::size_t e = 0; e < exponents; ++e) {
+      symbols[(e - base) & (exponents - 1)] += of_column[e];
+    }
   }
   std::vector<std::uint8_t> order(exponents);
   std::iota(order.begin(), order.end(), std::uint8_t{0});
@@ -199,7 +202,6 @@ void estimate_exponent(const sampled_table& s, table_profile& profile) {
 }
 
 status check_options(const profile_options& o) {
-  if (o.sample_rows < 0) return detail::wrong_argument("sample_rows: negative", 0, o.sample_rows);
   if (!(o.threshold <= 1)) return detail::wrong_argument("threshold: above 1, or NaN");
   if (o.clusters < 1 || o.clusters > 255) {
     return detail::wrong_argument("clusters: not 1 to 255", 255, o.clusters);
@@ -216,7 +218,9 @@ result<table_profile> make_profile(const host_context&, const table_view& t,
   if (auto s = detail::check_table(t, raw, detail::input_messages); !s.ok()) return s;
   if (auto s = check_options(o); !s.ok()) return s;
   try {
-    const auto s = sample(t, o.sample_rows);
+    constexpr std::int64_t enough = 1 << 20;  // elements
+    const auto few = std::clamp<std::int64_t>(enough / std::max<std::int64_t>(1, t.width), 1, 4096);
+    const auto s = sample(t, o.sample_rows < 0 ? few : o.sample_rows);
     table_profile profile;
     profile.rows = t.rows;
     profile.sampled_rows = s.rows;

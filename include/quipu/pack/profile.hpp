@@ -10,8 +10,9 @@
 namespace quipu {
 
 struct profile_options {
-  /// Rows to look at, spread evenly over the table; 0: all.
-  std::int64_t sample_rows = 4096;
+  /// Rows to look at, spread evenly over the table; 0: all; negative: up to 4096, but of no more
+  /// than 2^20 elements.
+  std::int64_t sample_rows = -1;
   /// The share of rows in which a bit must agree for the invariant codec to leave it out, 0 to 1;
   /// negative: for each unit the best of 0.7, 0.75 .. 1.
   double threshold = -1;
