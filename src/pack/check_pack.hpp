@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "quipu/core/context.hpp"
 #include "quipu/pack/packed_table.hpp"
 
 namespace quipu::detail {
@@ -63,13 +64,34 @@ inline status check_packed(const packed_view& v) {
   const auto records = v.records();
   if (records > 0 && v.bytes == nullptr) return wrong_argument("packed: bytes are null");
   if (v.byte_count < 0) return wrong_argument("packed: byte_count is negative");
-  if (const auto wanted = v.rows * slot_bytes_of_row(*v.how);
-      v.how->has_slots() && v.byte_count < wanted) {
-    return wrong_argument("packed: bytes end before the last slot", wanted, v.byte_count);
+  if (v.how->has_slots()) {
+    const auto wanted = v.rows * slot_bytes_of_row(*v.how);
+    if (v.byte_count < wanted) {
+      return wrong_argument("packed: bytes end before the last slot", wanted, v.byte_count);
+    }
   }
   if (!v.how->has_slots() && records > 0 && v.addresses == nullptr) {
     return wrong_argument("packed: addresses are null");
   }
+  return success();
+}
+
+/// What the device needs of packed rows besides: memory that it can reach, where vectors begin.
+inline status check_on_device(const context& ctx, const packed_view& v) {
+  const bool has_columns = needs_columns(*v.how) && v.records() > 0;
+  for (auto s :
+       {check_device_pointer(v.bytes, v.byte_count,
+                             "packed: bytes are neither on the device nor pinned", ctx.device),
+        check_device_pointer(v.addresses, v.how->has_slots() ? 0 : v.records(),
+                             "packed: addresses are not on the device", ctx.device),
+        check_device_pointer(v.columns, has_columns ? 1 : 0,
+                             "packed: columns are not on the device", ctx.device)}) {
+    if (!s.ok()) return s;
+  }
+  if (reinterpret_cast<std::uintptr_t>(v.bytes) % 16 != 0) {
+    return wrong_argument("packed: bytes do not begin at a multiple of 16");
+  }
+  if (v.byte_count % 4 != 0) return wrong_argument("packed: byte_count is no multiple of 4");
   return success();
 }
 

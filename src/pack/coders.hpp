@@ -75,12 +75,12 @@ class record_places {
       : view_(v),
         shape_(v.how->width),
         record_bytes_(shape_.elements * v.how->element_bytes),
-        row_bytes_(slot_bytes_of_row(*v.how)),
+        row_bytes_(v.how->has_slots() ? slot_bytes_of_row(*v.how) : 0),
         overflow_(v.how->has_slots() ? v.rows * row_bytes_ : 0) {}
 
   const record_shape& shape() const noexcept { return shape_; }
   std::int64_t record_bytes() const noexcept { return record_bytes_; }
-  /// Bytes of a record's elements, which is less than that of the last one of a row.
+  /// Bytes of a record's elements: fewer in the last one of a row.
   std::int64_t bytes_of(std::int64_t part) const noexcept {
     return shape_.count(part) * view_.how->element_bytes;
   }

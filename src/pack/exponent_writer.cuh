@@ -234,7 +234,7 @@ class exponent_writer {
   const std::uint8_t* base_;
   int slot_bytes_, code_bits_, shift_ = 0, kept_bits_ = 0, runs_ = 0;
   std::uint32_t exponents_ = 0, constant_mask_ = 0, constant_value_ = 0;
-  bit_run<std::uint32_t> run_[12];
+  bit_run<std::uint32_t> run_[most_kept_runs];
   std::uint8_t usual_[7], next_[7];
 };
 

@@ -70,12 +70,13 @@ struct pack_scratch {
   }
 };
 
-/// *used = what all rows take.
+/// *used = what all rows take; the largest number if addresses do not tell it.
 __global__ void tell_used(const std::int64_t* granules, const std::uint32_t* overflows,
                           std::int64_t records, std::int64_t slots, std::int64_t each,
                           std::int64_t* used) {
   if (granules != nullptr) {
-    *used = granules[records] * each;
+    constexpr auto endless = static_cast<std::int64_t>(0x7fffffffffffffff);
+    *used = granules[records] < whole_flag ? granules[records] * each : endless;
   } else {
     *used = slots + (overflows != nullptr ? overflows[records] * each : 0);
   }
@@ -231,7 +232,7 @@ bool pack_anew(const context& ctx, const table_view& t, packing& p, const packed
     return o.spare_rows * record_shape(p.width).records * each;
   };
   auto bytes = packer.bytes();
-  while (!p.has_slots() && (bytes + spare()) / p.granule + records >= whole_flag) {
+  while (!p.has_slots() && bytes / p.granule + spare() / p.granule + records >= whole_flag) {
     p.granule *= 2;
     require(packer.double_granule());
     bytes = packer.bytes();
@@ -270,7 +271,7 @@ status check_input(const context& ctx, const table_view& t, const packing& how,
       static_cast<std::uintptr_t>(t.row_stride) % e != 0) {
     return wrong_argument("input: elements are not aligned");
   }
-  return success();
+  return check_device_pointer(t.data, t.rows * t.width, input_messages.null, ctx.device);
 }
 
 }  // namespace
@@ -334,18 +335,14 @@ status check_output(const context& ctx, const pack_args& a) {
     return wrong_argument("output: rows are not the input's", a.input.rows, v.rows);
   }
   if (v.used == nullptr) return wrong_argument("output: used is null");
-  if (needs_columns(*v.how) && v.columns == nullptr && v.records() > 0) {
-    return wrong_argument("output: columns are null");
-  }
-  if (reinterpret_cast<std::uintptr_t>(v.bytes) % 16 != 0 || v.byte_count % 4 != 0) {
-    return wrong_argument("output: bytes do not begin at a multiple of 16 or end at one of 4");
-  }
-  return success();
+  return check_on_device(ctx, v);
 }
 
 }  // namespace
 
 std::size_t workspace_bytes(const context& ctx, const pack_args& a) {
+  if (!check_packed(a.output).ok()) return 0;
+  const device_guard guard(ctx.device);
   arena counting;
   (void)run_pack(ctx, a, counting, true);
   return counting.bytes();

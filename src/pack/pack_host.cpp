@@ -83,25 +83,28 @@ std::int64_t place_records(std::uint32_t* sizes, std::int64_t records, std::int6
   return at * granule;
 }
 
-/// Sizes of records in bytes, those that lie as they are flagged; returns their sum.
+/// Sizes of records in bytes, those that lie as they are flagged.
 template <class Coder>
-result<std::int64_t> measure(const host_context& ctx, const Coder& coder, const table_view& t,
-                             const packing& p, std::uint32_t* sizes) {
+status measure(const host_context& ctx, const Coder& coder, const table_view& t, const packing& p,
+               std::uint32_t* sizes) {
   const record_shape shape(p.width);
-  std::atomic<std::int64_t> total{0};
-  auto s = for_rows(ctx, t.rows, t.row_bytes(), [&](std::int64_t i) {
-    std::int64_t here = 0;
+  return for_rows(ctx, t.rows, t.row_bytes(), [&](std::int64_t i) {
     for (std::int64_t k = 0; k < shape.records; ++k) {
       auto size = coder.size(part_of(t, shape, i, k), shape.begin(k), shape.count(k));
       const bool whole = size < 0;
       if (whole) size = shape.count(k) * p.element_bytes;
       sizes[i * shape.records + k] = static_cast<std::uint32_t>(size) | (whole ? whole_flag : 0);
-      here += size;
     }
-    total += here;
   });
-  if (!s.ok()) return s;
-  return total.load();
+}
+
+/// What all records take.
+std::int64_t granules_of(const std::uint32_t* sizes, std::int64_t records, std::int64_t granule) {
+  std::int64_t all = 0;
+  for (std::int64_t r = 0; r < records; ++r) {
+    all += (static_cast<std::int64_t>(sizes[r] & ~whole_flag) + granule - 1) / granule;
+  }
+  return all;
 }
 
 /// Whether the output has room for so many bytes, which `used` then tells.
@@ -127,8 +130,7 @@ status pack_into(const host_context& ctx, const Coder& coder, const table_view& 
     if (auto s = take_room(v, bytes); !s.ok()) return s;
     return fill_slots(ctx, coder, t, v);
   } else {
-    const auto total = measure(ctx, coder, t, p, v.addresses);
-    if (!total) return total.error();
+    if (auto s = measure(ctx, coder, t, p, v.addresses); !s.ok()) return s;
     const auto bytes = place_records(v.addresses, v.records(), p.granule);
     if (bytes < 0)
       return failure(status_code::unsupported, "input: larger than addresses can tell");
@@ -182,12 +184,12 @@ result<bool> pack_with(const host_context& ctx, const Coder& coder, const table_
   } else {
     auto sizes = make_host_buffer<std::uint32_t>(records);
     if (!sizes) return sizes.error();
-    const auto total = measure(ctx, coder, t, p, sizes->data());
-    if (!total) return total.error();
+    if (auto s = measure(ctx, coder, t, p, sizes->data()); !s.ok()) return s;
     const auto spare = [&] {
       return options.spare_rows * shape.records * round_up(record_bytes, p.granule);
     };
-    while ((*total + records * p.granule + spare()) / p.granule >= whole_flag) {
+    while (granules_of(sizes->data(), records, p.granule) + spare() / p.granule + records >=
+           whole_flag) {
       p.granule *= 2;
     }
     const auto bytes = place_records(sizes->data(), records, p.granule);

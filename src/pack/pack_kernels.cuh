@@ -124,6 +124,7 @@ __global__ void __launch_bounds__(pack_threads)
     const auto part = input[r];
     const auto flag = sizes[r] & whole_flag;
     const auto size = static_cast<int>(sizes[r] & ~whole_flag);
+    if (granules[r] >= whole_flag) continue;  // its address does not fit
     if (granules[r] * granule + round_up(size, granule) > room) continue;
     std::byte* to = bytes + granules[r] * granule;
     if (lane == 0) addresses[r] = static_cast<std::uint32_t>(granules[r]) | flag;

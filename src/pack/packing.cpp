@@ -163,8 +163,8 @@ status validate(const packing& p) {
   if (p.how == codec::raw && p.slot_bytes != record) {
     return wrong("packing: slot_bytes is not a record's size");
   }
-  if (p.how == codec::exponent && (p.slot_bytes < 8 || p.slot_bytes % 8 != 0 ||
-                                   p.slot_bytes > detail::round_up(record, 8) + 8)) {
+  if (p.how == codec::exponent &&
+      (p.slot_bytes < 8 || p.slot_bytes % 8 != 0 || p.slot_bytes > detail::round_up(record, 32))) {
     return wrong("packing: slot_bytes is no multiple of 8 that suits a record");
   }
   if (!p.has_slots() &&

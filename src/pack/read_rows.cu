@@ -31,6 +31,10 @@ struct row_choice {
     if (policy != id_policy::clamp) return id;
     return id < 0 ? 0 : id >= rows ? rows - 1 : id;
   }
+  /// An order names output rows; any other number is passed over.
+  __device__ bool is_place(std::int64_t k, std::int64_t output_rows) const {
+    return order == nullptr || (k >= 0 && k < output_rows);
+  }
   __device__ bool is_there(std::int64_t id) const {
     return policy == id_policy::trusted || (id >= 0 && id < rows);
   }
@@ -112,6 +116,7 @@ __global__ void __launch_bounds__(256, Reader::least_blocks)
     const std::int64_t j = records == 1 ? g : g / records;
     const std::int64_t part = records == 1 ? 0 : g - j * records;
     const std::int64_t k = choice.place(j);
+    if (!choice.is_place(k, output_rows)) continue;
     const std::int64_t row = choice(k);
     if (!choice.is_there(row)) {
       if (faults != nullptr && lane == 0) note(&faults->id, k);
@@ -217,24 +222,6 @@ struct read_job {
   }
 };
 
-/// Whether a device can read the bytes.
-status check_memory(const packed_view& v) {
-  if (v.bytes == nullptr) return success();
-  cudaPointerAttributes a{};
-  if (auto e = cudaPointerGetAttributes(&a, v.bytes); e != cudaSuccess) {
-    return from_cuda(e, "packed: bytes");
-  }
-  if (a.devicePointer == nullptr) {
-    return detail::wrong_argument("packed: bytes are neither on the device nor pinned");
-  }
-  if (reinterpret_cast<std::uintptr_t>(v.bytes) % 16 != 0) {
-    return detail::wrong_argument("packed: bytes do not begin at a multiple of 16");
-  }
-  if (v.byte_count % 4 != 0)
-    return detail::wrong_argument("packed: byte_count is no multiple of 4");
-  return success();
-}
-
 status check_read(const context& ctx, const packed_view& v, const mutable_table_view& out,
                   std::int32_t most_blocks) {
   if (auto s = check_stream(ctx); !s.ok()) return s;
@@ -246,10 +233,17 @@ status check_read(const context& ctx, const packed_view& v, const mutable_table_
       static_cast<std::uintptr_t>(out.row_stride) % e != 0) {
     return detail::wrong_argument("output: elements are not aligned");
   }
-  if (detail::needs_columns(*v.how) && v.columns == nullptr && v.records() > 0) {
-    return detail::wrong_argument("packed: columns are null");
+  if (auto s = check_device_pointer(out.data, out.rows * out.width, detail::output_messages.null,
+                                    ctx.device);
+      !s.ok()) {
+    return s;
   }
-  return check_memory(v);
+  return detail::check_on_device(ctx, v);
+}
+
+status check_faults(const context& ctx, const row_faults* faults) {
+  return check_device_pointer(faults, faults != nullptr ? 1 : 0, "faults: not device memory",
+                              ctx.device);
 }
 
 status clear(const context& ctx, row_faults* faults) {
@@ -267,6 +261,7 @@ status unpack(const context& ctx, const unpack_args& a) {
     return failure(status_code::out_of_range, "first_row: rows that are not there", a.first_row,
                    a.packed.rows, a.first_row + a.output.rows);
   }
+  if (auto s = check_faults(ctx, a.faults); !s.ok()) return s;
   if (auto s = clear(ctx, a.faults); !s.ok()) return s;
   const row_choice choice{nullptr, nullptr, a.first_row, a.packed.rows, 0, id_policy::trusted};
   return read_job{ctx, a.packed, a.output, choice, a.faults, a.most_blocks}();
@@ -287,11 +282,18 @@ status gather_rows(const context& ctx, const gather_rows_args<I>& a) {
   if (a.packed.rows == 0 && a.ids.extent(0) > 0) {
     return failure(status_code::out_of_range, "ids: there are no rows", 0);
   }
-  if (auto s = clear(ctx, a.faults); !s.ok()) return s;
   const bool ordered = a.order.data_handle() != nullptr;
   if (ordered && a.order.extent(0) != a.ids.extent(0)) {
     return detail::wrong_argument("order: not as long as ids", a.ids.extent(0), a.order.extent(0));
   }
+  for (auto s : {check_device_pointer(a.ids.data_handle(), a.ids.extent(0),
+                                      "ids: not device memory", ctx.device),
+                 check_device_pointer(a.order.data_handle(), ordered ? a.ids.extent(0) : 0,
+                                      "order: not device memory", ctx.device),
+                 check_faults(ctx, a.faults)}) {
+    if (!s.ok()) return s;
+  }
+  if (auto s = clear(ctx, a.faults); !s.ok()) return s;
   const row_choice choice{a.ids.data_handle(),
                           a.order.data_handle(),
                           0,

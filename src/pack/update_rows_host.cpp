@@ -24,6 +24,7 @@ class row_updater {
     for (std::int64_t part = 0; part < places_.shape().records; ++part) {
       used += more_for(t, k, row, part);
     }
+    if (!view_.how->has_slots() && used / view_.how->granule > whole_flag) return -1;
     return used <= view_.byte_count ? used : -1;
   }
 
@@ -103,6 +104,12 @@ template <class I>
 status update_rows(const host_context&, const update_rows_args<I>& a) {
   if (auto s = check_packed(a.packed); !s.ok()) return s;
   if (a.packed.used == nullptr) return wrong_argument("packed: used is null");
+  const auto slots =
+      a.packed.how->has_slots() ? a.packed.rows * slot_bytes_of_row(*a.packed.how) : 0;
+  if (*a.packed.used < slots || *a.packed.used > a.packed.byte_count) {
+    return wrong_argument("packed: used lies outside its bytes", a.packed.byte_count,
+                          *a.packed.used);
+  }
   if (auto s = check_table(a.input, *a.packed.how, input_messages); !s.ok()) {
     return s;
   }

@@ -127,6 +127,10 @@ void check_pack_verb(const context& ctx, const packed_view& expected, const tabl
     REQUIRE(taken == check(to_host(ctx, expected.used, 1)).front());
     const auto made = check(to_host(ctx, bytes.data(), taken));
     CHECK(made == check(to_host(ctx, expected.bytes, taken)));
+    if (v.addresses != nullptr) {
+      CHECK(check(to_host(ctx, addresses)) ==
+            check(to_host(ctx, expected.addresses, expected.records())));
+    }
   }
   if (room < 8 || v.how->how == codec::raw) return;
   v.byte_count = std::max<std::int64_t>(v.how->has_slots() ? v.rows * slot_bytes_of_row(*v.how) : 0,

@@ -242,6 +242,13 @@ TEST_CASE("ids that are not there are refused by place, or clamped") {
     check(gather({0, id, 2}, id_policy::clamp, out));
     CHECK(out.row(1) == table.row(id < 0 ? 0 : 5));
   }
+  for (const auto policy : {id_policy::refuse, id_policy::clamp, id_policy::trusted}) {
+    auto none = table.poisoned(2);
+    const auto s = gather_rows<std::int64_t>(
+        two,
+        {packed.view(), make_vector_view<const std::int64_t>(nullptr, 2), none.view(), policy});
+    CHECK(s.code == status_code::invalid_argument);
+  }
   auto out = table.poisoned(6);
   check(gather({5, 5, 0, 5, 2, 2}, id_policy::refuse, out));
   CHECK(out.row(3) == table.row(5));

@@ -109,6 +109,8 @@ inline std::vector<std::pair<std::string, stored_table>> many_tables(std::int64_
   add("special values", 4, float32, [&](std::int64_t i) {
     return i % 7 == 0 ? special[random() % 10] : bits_of(normal(random));
   });
+  // Every second bit never changes: as many runs of kept bits as there can be.
+  add("two floats", 4, float32, [&](std::int64_t) { return random() % 2 == 0 ? 0u : 0x80555555u; });
   return tables;
 }
 

@@ -28,7 +28,7 @@ struct device_records {
       : bytes(v.bytes),
         byte_count(v.byte_count),
         addresses(v.addresses),
-        row_bytes(slot_bytes_of_row(*v.how)),
+        row_bytes(v.how->has_slots() ? slot_bytes_of_row(*v.how) : 0),
         overflow(v.rows * row_bytes),
         slot_bytes(static_cast<std::int32_t>(v.how->slot_bytes)),
         granule(v.how->granule),

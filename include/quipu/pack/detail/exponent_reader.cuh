@@ -13,7 +13,6 @@ class exponent_reader {
   static_assert(Batch == 1 || Batch == 2);
   static constexpr int each = elements_of_lane<Word>;
   static constexpr int step = Batch * Lanes * each;
-  static constexpr int most_runs = 12;
   static constexpr int escape = (1 << CodeBits) - 1;
 
  public:
@@ -344,7 +343,7 @@ class exponent_reader {
   code_book usual_, next_;
   std::uint32_t exponents_, constant_;
   int shift_, kept_bits_, runs_;
-  bit_run<std::uint32_t> run_[most_runs];
+  bit_run<std::uint32_t> run_[detail::most_kept_runs];
 };
 
 }  // namespace quipu

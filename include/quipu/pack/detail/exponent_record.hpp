@@ -21,6 +21,10 @@ QUIPU_HD constexpr exponent_field exponent_field_of(number_format f) noexcept {
                                         : exponent_field{8, 23};
 }
 
+/// The most runs that kept bits can have: every second of the 23 below fp32's exponent, and its
+/// sign.
+inline constexpr int most_kept_runs = 13;
+
 /// Where the parts of an exponent record lie in its slot:
 ///
 ///   kept      `kept_bits` an element: the bits that are neither exponent nor constant
