@@ -9,9 +9,9 @@
 ///   elements_of_lane<Word>
 /// - sink.fill(lane, lanes, count, element), for sparse records: all `count` of them are `element`,
 ///   but for those that follow by sink.set(place, element)
-/// - sink.put_units(first, count, bytes, units), for invariant records, whose `Word` is a unit: of
-/// a
-///   record of so many bytes, whose last unit may be short
+/// - sink.put_units(first, count, bytes, units) and sink.put_unit(place, bytes, unit), for
+///   invariant records, whose `Word` is a unit: of a record of so many bytes, whose last unit may
+///   be short
 ///
 /// `read(lane, row, part, sink)` tells, in every lane, whether the record is sound; of one that is
 /// not some elements may be handed over. Nothing outside the packed bytes is read. A kernel of 256
