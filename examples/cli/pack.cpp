@@ -22,7 +22,8 @@ packing choose_how(const pack_command_options& options, const table_array& table
   auto look = options.table.look;
   look.seed = options.run.seed;
   auto profile = require(options.table.path, make_profile(host, table.view(), look));
-  if (options.how) {
+  const bool is_empty = table.view().rows == 0 || table.view().width == 0;
+  if (options.how && !is_empty) {
     std::erase_if(profile.packings, [&](const auto& e) { return e.how.how != *options.how; });
   }
   if (profile.packings.empty()) {

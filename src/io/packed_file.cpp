@@ -414,7 +414,7 @@ result<packed_table> packed_file::read_rows(std::int64_t first_row, std::int64_t
   const auto rows = state_->header.rows;
   if (first_row < 0 || count < 0 || first_row > rows - count) {
     return failure(status_code::out_of_range, "first_row: rows that are not there", first_row, rows,
-                   count < 0 ? count : first_row + count);
+                   count);
   }
   return catch_out_of_memory([&]() -> result<packed_table> {
     table_parts parts;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "quipu/core/context.hpp"
+#include "quipu/pack/detail/bit_stream.hpp"
 #include "quipu/pack/packed_table.hpp"
 
 namespace quipu::detail {
@@ -46,6 +48,42 @@ inline status check_table(const table_view& t, const packing& p, const table_mes
   }
   if (t.data == nullptr && t.rows > 0 && t.width > 0) return wrong_argument(say.null);
   return success();
+}
+
+/// Whether packed rows take no more than the table.
+inline bool is_no_longer(std::int64_t stored, const packing& p, const table_view& t) {
+  return stored + p.column_bytes() <= t.rows * t.row_bytes();
+}
+
+/// Room for so many rows more has to be countable, and where records have addresses there are not
+/// more of them than addresses.
+inline status check_spare(const table_view& t, const packing& p, std::int64_t spare_rows) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max() / 16;
+  if (spare_rows < 0) return wrong_argument("spare_rows: negative");
+  if (t.rows > most / std::max<std::int64_t>(1, t.row_bytes())) {
+    return wrong_argument("input: more rows than there can be", 0, t.rows);
+  }
+  if (spare_rows > most / std::max<std::int64_t>(1, t.row_bytes())) {
+    return wrong_argument("spare_rows: more than there can be", 0, spare_rows);
+  }
+  const auto records = std::max<std::int64_t>(1, record_shape(p.width).records);
+  if (!p.has_slots() && t.rows + spare_rows >= whole_flag / records) {
+    return failure(status_code::unsupported, "input: more records than addresses can tell", -1,
+                   whole_flag / records, t.rows + spare_rows);
+  }
+  return success();
+}
+
+/// An output may not lie in what is read for it.
+inline status check_apart(const table_view& t, const packed_view& v, const char* message) {
+  const auto bytes = [](const std::byte* from, std::int64_t size) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(from);
+    return std::pair{begin, begin + static_cast<std::uintptr_t>(std::max<std::int64_t>(0, size))};
+  };
+  const auto table = bytes(t.data, t.rows > 0 ? (t.rows - 1) * t.row_stride + t.row_bytes() : 0);
+  const auto packed = bytes(v.bytes, v.byte_count);
+  const bool meet = table.first < packed.second && packed.first < table.second;
+  return meet ? wrong_argument(message) : success();
 }
 
 /// Whether the device wants more of a packing than its numbers.

@@ -20,6 +20,7 @@ inline std::int64_t grain_of(std::int64_t row_bytes) {
 
 template <class Body>
 status for_rows(const host_context& ctx, std::int64_t rows, std::int64_t row_bytes, Body body) {
+  if (row_bytes == 0) return success();  // however many there are
   return parallel_pieces(ctx, rows, grain_of(row_bytes), [&](std::int64_t begin, std::int64_t end) {
     for (auto i = begin; i < end; ++i) body(i);
   });

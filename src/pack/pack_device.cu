@@ -238,7 +238,7 @@ bool pack_anew(const context& ctx, const table_view& t, packing& p, const packed
     bytes = packer.bytes();
   }
   const auto stored = bytes + (p.has_slots() ? 0 : 4 * records);
-  if (o.growth == expansion::keep_raw && stored > t.rows * t.row_bytes()) return false;
+  if (o.growth == expansion::keep_raw && !is_no_longer(stored, p, t)) return false;
   parts.make(ctx, bytes, spare());
   if (!p.has_slots()) parts.addresses = require(make_device_buffer<std::uint32_t>(ctx, records));
   packed_view v;
@@ -265,7 +265,7 @@ status check_input(const context& ctx, const table_view& t, const packing& how,
   if (auto s = check_stream(ctx); !s.ok()) return s;
   if (auto s = validate(how); !s.ok()) return s;
   if (auto s = check_table(t, how, input_messages); !s.ok()) return s;
-  if (o.spare_rows < 0) return wrong_argument("spare_rows: negative");
+  if (auto s = check_spare(t, how, o.spare_rows); !s.ok()) return s;
   const auto e = static_cast<std::uintptr_t>(t.element_bytes);
   if (reinterpret_cast<std::uintptr_t>(t.data) % e != 0 ||
       static_cast<std::uintptr_t>(t.row_stride) % e != 0) {
@@ -335,6 +335,7 @@ status check_output(const context& ctx, const pack_args& a) {
     return wrong_argument("output: rows are not the input's", a.input.rows, v.rows);
   }
   if (v.used == nullptr) return wrong_argument("output: used is null");
+  if (auto s = check_apart(a.input, v, "output: overlaps the input"); !s.ok()) return s;
   return check_on_device(ctx, v);
 }
 

@@ -167,7 +167,6 @@ result<bool> pack_with(const host_context& ctx, const Coder& coder, const table_
   const record_shape shape(p.width);
   const auto records = t.rows * shape.records;
   const auto record_bytes = shape.elements * p.element_bytes;
-  const auto raw_bytes = t.rows * t.row_bytes();
   const bool may_grow = options.growth == expansion::allow || p.how == codec::raw;
   if constexpr (uses_slots<Coder>) {
     std::int64_t overflow = 0;
@@ -177,7 +176,7 @@ result<bool> pack_with(const host_context& ctx, const Coder& coder, const table_
       overflow = *counted;
     }
     const auto bytes = t.rows * slot_bytes_of_row(p) + overflow * record_bytes;
-    if (!may_grow && bytes > raw_bytes) return true;
+    if (!may_grow && !is_no_longer(bytes, p, t)) return true;
     const auto spare = p.how == codec::raw ? 0 : options.spare_rows * shape.records * record_bytes;
     if (auto s = make_room(parts, bytes + spare); !s.ok()) return s;
     if (auto s = fill_slots(ctx, coder, t, parts.view(p, t.rows)); !s.ok()) return s;
@@ -195,7 +194,7 @@ result<bool> pack_with(const host_context& ctx, const Coder& coder, const table_
     const auto bytes = place_records(sizes->data(), records, p.granule);
     if (bytes < 0)
       return failure(status_code::unsupported, "input: larger than addresses can tell");
-    if (!may_grow && bytes + 4 * records > raw_bytes) return true;
+    if (!may_grow && !is_no_longer(bytes + 4 * records, p, t)) return true;
     if (auto s = make_room(parts, bytes + spare()); !s.ok()) return s;
     parts.addresses = *std::move(sizes);
     *parts.used.data() = bytes;
@@ -211,16 +210,18 @@ std::int64_t packed_bound(const packing& p, std::int64_t rows, expansion growth)
   const auto record_bytes = shape.elements * p.element_bytes;
   const auto row_bytes = p.width * p.element_bytes;
   if (growth == expansion::keep_raw || p.how == codec::raw) return rows * row_bytes;
-  if (p.how == codec::exponent) return rows * shape.records * (p.slot_bytes + record_bytes);
+  if (p.how == codec::exponent) {
+    return p.column_bytes() + rows * shape.records * (p.slot_bytes + record_bytes);
+  }
   // An address, and what is left of a granule.
-  return rows * shape.records * (round_up(record_bytes, p.granule) + 4);
+  return p.column_bytes() + rows * shape.records * (round_up(record_bytes, p.granule) + 4);
 }
 
 result<packed_table> make_packed(const host_context& ctx, const table_view& t, const packing& how,
                                  const packed_options& options) {
   if (auto s = validate(how); !s.ok()) return s;
   if (auto s = check_table(t, how, input_messages); !s.ok()) return s;
-  if (options.spare_rows < 0) return wrong_argument("spare_rows: negative");
+  if (auto s = check_spare(t, how, options.spare_rows); !s.ok()) return s;
   return catch_no_memory([&]() -> result<packed_table> {
     packing p = how;
     packed_parts parts;
@@ -249,6 +250,7 @@ status pack(const host_context& ctx, const pack_args& a) {
     return wrong_argument("output: rows are not the input's", a.input.rows, v.rows);
   }
   if (v.used == nullptr) return wrong_argument("output: used is null");
+  if (auto s = check_apart(a.input, v, "output: overlaps the input"); !s.ok()) return s;
   return catch_no_memory([&] {
     return with_coder(*v.how, [&](const auto& coder) { return pack_into(ctx, coder, a.input, v); });
   });

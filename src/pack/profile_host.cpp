@@ -227,9 +227,9 @@ result<table_profile> make_profile(const host_context&, const table_view& t,
     profile.width = s.width;
     profile.element_bytes = s.element_bytes;
     profile.format = s.format;
-    profile.ones = detail::count_ones(s);
     profile.packings.push_back({raw, static_cast<double>(t.row_bytes())});
     if (s.rows == 0 || s.width == 0) return profile;
+    profile.ones = detail::count_ones(s);
     profile.packings.push_back(estimate_addressed(s, detail::find_invariant(s, profile.ones, o)));
     if (s.format != number_format::bits) estimate_exponent(s, profile);
     const auto usual = find_usual(s);
@@ -238,6 +238,9 @@ result<table_profile> make_profile(const host_context&, const table_view& t,
     auto sparse = like(s, codec::sparse);
     sparse.sparse = {usual.first, usual.second};
     profile.packings.push_back(estimate_addressed(s, std::move(sparse)));
+    for (auto& e : profile.packings) {
+      e.row_bytes += static_cast<double>(e.how.column_bytes()) / static_cast<double>(t.rows);
+    }
     return profile;
   } catch (const std::bad_alloc&) {
     return failure(status_code::out_of_memory, "not enough host memory for a profile");

@@ -238,6 +238,7 @@ status check_read(const context& ctx, const packed_view& v, const mutable_table_
       !s.ok()) {
     return s;
   }
+  if (auto s = detail::check_apart(out, v, "output: overlaps the packed rows"); !s.ok()) return s;
   return detail::check_on_device(ctx, v);
 }
 
@@ -259,7 +260,7 @@ status unpack(const context& ctx, const unpack_args& a) {
   if (auto s = check_read(ctx, a.packed, a.output, a.most_blocks); !s.ok()) return s;
   if (a.first_row < 0 || a.first_row > a.packed.rows - a.output.rows) {
     return failure(status_code::out_of_range, "first_row: rows that are not there", a.first_row,
-                   a.packed.rows, a.first_row + a.output.rows);
+                   a.packed.rows, a.first_row);
   }
   if (auto s = check_faults(ctx, a.faults); !s.ok()) return s;
   if (auto s = clear(ctx, a.faults); !s.ok()) return s;

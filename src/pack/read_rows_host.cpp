@@ -35,9 +35,11 @@ status unpack(const host_context& ctx, const unpack_args& a) {
   if (auto s = check_table(a.output, *a.packed.how, output_messages); !s.ok()) {
     return s;
   }
+  if (auto s = check_apart(a.output, a.packed, "output: overlaps the packed rows"); !s.ok())
+    return s;
   if (a.first_row < 0 || a.first_row > a.packed.rows - a.output.rows) {
     return failure(status_code::out_of_range, "first_row: rows that are not there", a.first_row,
-                   a.packed.rows, a.first_row + a.output.rows);
+                   a.packed.rows, a.first_row);
   }
   return read_rows(ctx, a.packed, a.output, [&](std::int64_t k) { return a.first_row + k; });
 }
@@ -48,6 +50,8 @@ status gather_rows(const host_context& ctx, const gather_rows_args<I>& a) {
   if (auto s = check_table(a.output, *a.packed.how, output_messages); !s.ok()) {
     return s;
   }
+  if (auto s = check_apart(a.output, a.packed, "output: overlaps the packed rows"); !s.ok())
+    return s;
   if (a.output.rows != a.ids.extent(0)) {
     return wrong_argument("output: rows are not as many as ids", a.ids.extent(0), a.output.rows);
   }

@@ -47,7 +47,8 @@ struct gather_rows_args {
   row_faults* faults = nullptr;  ///< on the device: null: not wanted
   std::int32_t most_blocks = 0;  ///< on the device: of 256 threads; 0: as many as the rows fill
   /// [ids] positions of ids in the order in which to visit them (order_rows), each once; empty: as
-  /// they come. The output is the same.
+  /// they come. The output is the same; rows that it leaves out stay as they were. On the host
+  /// nobody needs it.
   vector_view<const I> order = {};
 };
 
@@ -68,13 +69,14 @@ struct update_rows_args {
 /// becomes what the rows take. Where that is more than `byte_count` there is no table in the
 /// output, and nothing behind its end was written: the host form says workspace_too_small with both
 /// sizes, of the device form, which only enqueues, the caller compares. Errors: invalid_argument
-/// naming the view, unsupported (more bytes than addresses can tell; on the host).
+/// naming the view, slots that do not fit among them, unsupported (more bytes than addresses can
+/// tell; on the device `*used` is then the largest number).
 status pack(const host_context&, const pack_args&);
 status pack(const context&, const pack_args&, workspace);
 std::size_t workspace_bytes(const context&, const pack_args&);
 
-/// Packed rows, bit for bit as they were. Bytes that no packing can have made are an error, and
-/// nothing outside the views is read or written.
+/// Packed rows, bit for bit as they were. A row whose parts overrun their place or speak of what is
+/// not there is an error, and nothing outside the views is read or written.
 ///
 /// The host form says so by parse_error with the row in `position`. The device form only enqueues
 /// and leaves it in `faults`; packed bytes may lie in device memory or in pinned memory of the

@@ -23,9 +23,10 @@ struct packed_view {
   const std::byte* columns = nullptr;  ///< for the device: what it wants of `how`, in its memory
 
   std::int64_t records() const noexcept { return rows * record_shape(how->width).records; }
-  /// Bytes that rows and their addresses take, where the host can read `used`.
+  /// Bytes that rows, their addresses and the packing's columns take, where the host can read
+  /// `used`.
   std::int64_t stored_bytes() const noexcept {
-    return *used + (addresses != nullptr ? 4 * records() : 0);
+    return *used + (addresses != nullptr ? 4 * records() : 0) + how->column_bytes();
   }
 };
 
@@ -63,13 +64,13 @@ class packed_table {
 /// What to do where a packing makes a table larger than it is.
 enum class expansion : std::uint8_t { keep_raw, allow };
 
-/// Bytes that `rows` rows and their addresses take at most, however they look, without spare room:
-/// those of the table itself if it is then kept raw.
+/// Bytes that `rows` rows, their addresses and the packing's columns take at most, however they
+/// look, without spare room: those of the table itself if it is then kept raw.
 std::int64_t packed_bound(const packing&, std::int64_t rows,
                           expansion growth = expansion::keep_raw) noexcept;
 
 struct packed_options {
-  std::int64_t spare_rows = 0;  ///< room for rows that `update_rows` makes longer
+  std::int64_t spare_rows = 0;  ///< room for rows that `update_rows` makes longer; raw has none
   expansion growth = expansion::keep_raw;
 };
 

@@ -63,6 +63,11 @@ struct packing {
   exponent_packing exponent;
   sparse_packing sparse;
 
+  /// Masks, values and bases: what it takes itself, but for a hundred bytes.
+  std::int64_t column_bytes() const noexcept {
+    return static_cast<std::int64_t>(invariant.mask.size() + invariant.value.size() +
+                                     exponent.base.size());
+  }
   constexpr bool has_slots() const noexcept { return how == codec::raw || how == codec::exponent; }
 };
 
@@ -73,7 +78,7 @@ struct record_shape {
 
   constexpr record_shape() = default;
   constexpr explicit record_shape(std::int64_t row_width) : width(row_width) {
-    records = (row_width + most - 1) / most;
+    records = row_width / most + (row_width % most != 0 ? 1 : 0);
     if (records <= 1) {
       elements = row_width;
     } else {

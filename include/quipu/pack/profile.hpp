@@ -23,7 +23,8 @@ struct profile_options {
 /// A packing and what it would take.
 struct packing_estimate {
   packing how;
-  double row_bytes = 0;  ///< a row, its address and its share of the overflow area
+  double row_bytes =
+      0;  ///< a row, its address and its share of overflow and of the packing's columns
 };
 
 /// What a table looks like, and how it could be packed.
@@ -31,7 +32,8 @@ struct table_profile {
   std::int64_t rows = 0, sampled_rows = 0, width = 0;
   std::int32_t element_bytes = 4;
   number_format format = number_format::bits;
-  std::vector<std::uint32_t> ones;       ///< [width, bits of an element] rows with the bit set
+  std::vector<std::uint32_t> ones;       ///< [width, bits of an element] rows with the bit set;
+                                         ///< empty if there are none
   std::vector<std::uint64_t> exponents;  ///< [32 or 256] elements with the exponent; floats only
   std::uint64_t fill = 0;                ///< the most frequent element
   double fill_share = 0;                 ///< of all elements
