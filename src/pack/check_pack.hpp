@@ -114,6 +114,13 @@ inline status check_packed(const packed_view& v) {
   return success();
 }
 
+/// Whether every element lies at a multiple of its size, as the device wants it.
+inline bool is_aligned(const table_view& t) {
+  const auto size = static_cast<std::uintptr_t>(t.element_bytes);
+  return reinterpret_cast<std::uintptr_t>(t.data) % size == 0 &&
+         static_cast<std::uintptr_t>(t.row_stride) % size == 0;
+}
+
 /// What the device needs of packed rows besides: memory that it can reach, where vectors begin.
 inline status check_on_device(const context& ctx, const packed_view& v) {
   const bool has_columns = needs_columns(*v.how) && v.records() > 0;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "pack/with_word.hpp"
 #include "quipu/pack/detail/exponent_record.hpp"
 #include "quipu/pack/detail/invariant_record.hpp"
 #include "quipu/pack/detail/sparse_record.hpp"
@@ -42,27 +43,10 @@ auto with_coder(const packing& p, Use&& use) {
       if (p.element_bytes == 2) return use(exponent_coder<std::uint16_t>(p));
       return use(exponent_coder<std::uint32_t>(p));
     case codec::invariant:
-      switch (p.invariant.unit_bytes) {
-        case 1:
-          return use(invariant_coder<std::uint8_t>(p));
-        case 2:
-          return use(invariant_coder<std::uint16_t>(p));
-        case 4:
-          return use(invariant_coder<std::uint32_t>(p));
-        default:
-          return use(invariant_coder<std::uint64_t>(p));
-      }
+      return with_word(p.invariant.unit_bytes,
+                       [&]<class Unit>() { return use(invariant_coder<Unit>(p)); });
     case codec::sparse:
-      switch (p.element_bytes) {
-        case 1:
-          return use(sparse_coder<std::uint8_t>(p));
-        case 2:
-          return use(sparse_coder<std::uint16_t>(p));
-        case 4:
-          return use(sparse_coder<std::uint32_t>(p));
-        default:
-          return use(sparse_coder<std::uint64_t>(p));
-      }
+      return with_word(p.element_bytes, [&]<class Word>() { return use(sparse_coder<Word>(p)); });
     default:
       return use(raw_coder(p));
   }

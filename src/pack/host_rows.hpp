@@ -10,6 +10,7 @@
 #include "pack/coders.hpp"
 #include "quipu/core/view.hpp"
 #include "quipu/engine/host_engine.hpp"
+#include "quipu/pack/pack.hpp"
 
 namespace quipu::detail {
 
@@ -77,11 +78,13 @@ void write_addressed(const Coder& coder, const record_places& places, std::int64
   }
 }
 
+/// Under `id_policy::clamp` any number is an id.
 template <class I>
-status check_ids(const vector_view<const I>& ids, std::int64_t rows) {
+status check_ids(const vector_view<const I>& ids, std::int64_t rows, id_policy policy) {
   if (ids.extent(0) > 0 && ids.data_handle() == nullptr) {
     return wrong_argument("ids: null");
   }
+  if (policy == id_policy::clamp) return success();
   for (std::int64_t k = 0; k < ids.extent(0); ++k) {
     if (ids[k] < 0 || ids[k] >= rows) {
       return failure(status_code::out_of_range, "ids: no such row", k, rows, ids[k]);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pack/coders.hpp"
+#include "pack/with_word.hpp"
 
 namespace quipu::detail {
 
@@ -184,21 +185,6 @@ std::pair<masks, std::int64_t> best_by_unit(const sampled_table& s,
   return {std::move(best), few * (8 * bytes + static_cast<std::int64_t>(units)) - saved};
 }
 
-auto best_by_unit(const sampled_table& s, const std::vector<std::int32_t>& cluster_of,
-                  std::int32_t clusters, const std::vector<masks>& choices,
-                  std::int32_t unit_bytes) {
-  switch (unit_bytes) {
-    case 1:
-      return best_by_unit<std::uint8_t>(s, cluster_of, clusters, choices);
-    case 2:
-      return best_by_unit<std::uint16_t>(s, cluster_of, clusters, choices);
-    case 4:
-      return best_by_unit<std::uint32_t>(s, cluster_of, clusters, choices);
-    default:
-      return best_by_unit<std::uint64_t>(s, cluster_of, clusters, choices);
-  }
-}
-
 }  // namespace
 
 std::vector<std::int64_t> record_sizes(const sampled_table& s, const packing& p) {
@@ -246,7 +232,8 @@ packing find_invariant(const sampled_table& s, const std::vector<std::uint32_t>&
   // Half as many units decode about twice as fast, so smaller ones must save a fiftieth.
   std::int64_t least = 0;
   for (std::int32_t unit = 8; unit >= s.element_bytes; unit /= 2) {
-    auto [chosen, bits] = best_by_unit(s, cluster_of, clusters, choices, unit);
+    auto [chosen, bits] = with_word(
+        unit, [&]<class Unit>() { return best_by_unit<Unit>(s, cluster_of, clusters, choices); });
     if (unit == 8 || 50 * bits < 49 * least) {
       least = bits;
       p.invariant.unit_bytes = unit;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <new>
-
-#include "pack/check_pack.hpp"
+#include "pack/host_rows.hpp"
 #include "quipu/pack/detail/device_columns.hpp"
 #include "quipu/pack/packed_table.hpp"
 
@@ -32,7 +30,7 @@ result<packed_table> move(const context& ctx, const packed_view& v, memory_kind 
   status s = copy(ctx, rows, v.bytes, v.byte_count, bytes, detail::round_up(v.byte_count, 4));
   if (s.ok() && v.addresses != nullptr) s = copy(ctx, rest, v.addresses, v.records(), addresses);
   if (s.ok()) s = copy(ctx, rest, v.used, 1, used);
-  try {
+  return detail::catch_no_memory([&]() -> result<packed_table> {
     if (s.ok() && rest == memory_kind::device) {
       const auto wanted = detail::device_columns(*v.how);
       s = copy(ctx, rest, wanted.data(), static_cast<std::int64_t>(wanted.size()), columns);
@@ -40,9 +38,7 @@ result<packed_table> move(const context& ctx, const packed_view& v, memory_kind 
     if (!s.ok()) return s;
     return packed_table(*v.how, v.rows, std::move(bytes), std::move(addresses), std::move(used),
                         std::move(columns));
-  } catch (const std::bad_alloc&) {
-    return failure(status_code::out_of_memory, "not enough host memory for a packing's columns");
-  }
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "graph/scratch.hpp"
 #include "pack/check_pack.hpp"
 #include "pack/pack_kernels.cuh"
+#include "pack/with_word.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/device_engine.cuh"
 #include "quipu/pack/pack.hpp"
@@ -193,27 +194,12 @@ auto with_writer(const packing& p, Use&& use) {
                                 : use.template operator()<exponent_writer<std::uint32_t>>();
   }
   if (p.how == codec::invariant) {
-    switch (p.invariant.unit_bytes) {
-      case 1:
-        return use.template operator()<invariant_writer<std::uint8_t>>();
-      case 2:
-        return use.template operator()<invariant_writer<std::uint16_t>>();
-      case 4:
-        return use.template operator()<invariant_writer<std::uint32_t>>();
-      default:
-        return use.template operator()<invariant_writer<std::uint64_t>>();
-    }
+    return with_word(p.invariant.unit_bytes, [&]<class Unit>() {
+      return use.template operator()<invariant_writer<Unit>>();
+    });
   }
-  switch (p.element_bytes) {
-    case 1:
-      return use.template operator()<sparse_writer<std::uint8_t>>();
-    case 2:
-      return use.template operator()<sparse_writer<std::uint16_t>>();
-    case 4:
-      return use.template operator()<sparse_writer<std::uint32_t>>();
-    default:
-      return use.template operator()<sparse_writer<std::uint64_t>>();
-  }
+  return with_word(p.element_bytes,
+                   [&]<class Word>() { return use.template operator()<sparse_writer<Word>>(); });
 }
 
 /// Packs into memory that it makes. False if the table had better stay raw.
@@ -266,11 +252,7 @@ status check_input(const context& ctx, const table_view& t, const packing& how,
   if (auto s = validate(how); !s.ok()) return s;
   if (auto s = check_table(t, how, input_messages); !s.ok()) return s;
   if (auto s = check_spare(t, how, o.spare_rows); !s.ok()) return s;
-  const auto e = static_cast<std::uintptr_t>(t.element_bytes);
-  if (reinterpret_cast<std::uintptr_t>(t.data) % e != 0 ||
-      static_cast<std::uintptr_t>(t.row_stride) % e != 0) {
-    return wrong_argument("input: elements are not aligned");
-  }
+  if (!is_aligned(t)) return wrong_argument("input: elements are not aligned");
   return check_device_pointer(t.data, t.rows * t.width, input_messages.null, ctx.device);
 }
 

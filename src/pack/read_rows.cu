@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pack/check_pack.hpp"
+#include "pack/with_word.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/device_engine.cuh"
 #include "quipu/pack/pack.hpp"
@@ -172,16 +173,7 @@ struct read_job {
   }
   template <template <class, int> class Reader>
   status by_word(std::int32_t bytes) const {
-    switch (bytes) {
-      case 1:
-        return by_lanes<Reader, std::uint8_t>();
-      case 2:
-        return by_lanes<Reader, std::uint16_t>();
-      case 4:
-        return by_lanes<Reader, std::uint32_t>();
-      default:
-        return by_lanes<Reader, std::uint64_t>();
-    }
+    return detail::with_word(bytes, [&]<class Word>() { return by_lanes<Reader, Word>(); });
   }
   template <class Word, int CodeBits, int Kept>
   status read_exponents() const {
@@ -228,11 +220,7 @@ status check_read(const context& ctx, const packed_view& v, const mutable_table_
   if (most_blocks < 0) return detail::wrong_argument("most_blocks: negative", 0, most_blocks);
   if (auto s = detail::check_packed(v); !s.ok()) return s;
   if (auto s = detail::check_table(out, *v.how, detail::output_messages); !s.ok()) return s;
-  const auto e = static_cast<std::uintptr_t>(out.element_bytes);
-  if (reinterpret_cast<std::uintptr_t>(out.data) % e != 0 ||
-      static_cast<std::uintptr_t>(out.row_stride) % e != 0) {
-    return detail::wrong_argument("output: elements are not aligned");
-  }
+  if (!detail::is_aligned(out)) return detail::wrong_argument("output: elements are not aligned");
   if (auto s = check_device_pointer(out.data, out.rows * out.width, detail::output_messages.null,
                                     ctx.device);
       !s.ok()) {

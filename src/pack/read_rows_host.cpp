@@ -56,13 +56,11 @@ status gather_rows(const host_context& ctx, const gather_rows_args<I>& a) {
     return wrong_argument("output: rows are not as many as ids", a.ids.extent(0), a.output.rows);
   }
   const auto rows = a.packed.rows;
-  if (a.ids.extent(0) > 0 && a.ids.data_handle() == nullptr) return wrong_argument("ids: null");
   if (a.order.data_handle() != nullptr && a.order.extent(0) != a.ids.extent(0)) {
     return wrong_argument("order: not as long as ids", a.ids.extent(0), a.order.extent(0));
   }
-  if (a.policy != id_policy::clamp) {
-    if (auto s = check_ids(a.ids, rows); !s.ok()) return s;
-  } else if (rows == 0 && a.ids.extent(0) > 0) {
+  if (auto s = check_ids(a.ids, rows, a.policy); !s.ok()) return s;
+  if (rows == 0 && a.ids.extent(0) > 0) {
     return failure(status_code::out_of_range, "ids: no rows to clamp to", 0);
   }
   return read_rows(ctx, a.packed, a.output,

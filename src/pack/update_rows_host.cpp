@@ -116,7 +116,7 @@ status update_rows(const host_context&, const update_rows_args<I>& a) {
   if (a.input.rows != a.ids.extent(0)) {
     return wrong_argument("input: rows are not as many as ids", a.ids.extent(0), a.input.rows);
   }
-  if (auto s = check_ids(a.ids, a.packed.rows); !s.ok()) return s;
+  if (auto s = check_ids(a.ids, a.packed.rows, id_policy::refuse); !s.ok()) return s;
   if (auto s = check_apart(a.input, a.packed, "input: overlaps the packed rows"); !s.ok()) return s;
   return catch_no_memory([&]() -> status {
     return with_coder(*a.packed.how, [&](const auto& coder) -> status {

@@ -17,14 +17,6 @@ namespace {
 
 const host_context two{2};
 
-std::vector<std::byte> bytes_of(packed_table& p) {
-  const auto v = p.view();
-  std::vector<std::byte> all(v.bytes, v.bytes + *v.used);
-  const auto* a = reinterpret_cast<const std::byte*>(v.addresses);
-  if (a != nullptr) all.insert(all.end(), a, a + 4 * v.records());
-  return all;
-}
-
 stored_table rows_of(const stored_table& t, std::int64_t first, std::int64_t count) {
   stored_table some = t;
   some.rows = count;

@@ -45,14 +45,6 @@ void check_round_trip(const stored_table& t, packed_table& packed) {
   }
 }
 
-std::vector<std::byte> bytes_of(packed_table& p) {
-  const auto v = p.view();
-  std::vector<std::byte> all(v.bytes, v.bytes + *v.used);
-  const auto* a = reinterpret_cast<const std::byte*>(v.addresses);
-  if (a != nullptr) all.insert(all.end(), a, a + 4 * v.records());
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("every packing gives back every bit") {

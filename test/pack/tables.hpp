@@ -129,4 +129,13 @@ inline packed_table pack_all(const stored_table& t, const packing& p, std::int32
   return check(make_packed(host_context{threads}, t.view(), p, o));
 }
 
+/// Packed rows, overflow and addresses of a table on the host.
+inline std::vector<std::byte> bytes_of(packed_table& p) {
+  const auto v = p.view();
+  std::vector<std::byte> all(v.bytes, v.bytes + *v.used);
+  const auto* a = reinterpret_cast<const std::byte*>(v.addresses);
+  if (a != nullptr) all.insert(all.end(), a, a + 4 * v.records());
+  return all;
+}
+
 }  // namespace quipu_test
