@@ -24,6 +24,19 @@ __device__ inline A tell_group(A value, int from) {
   return __shfl_sync(group_mask<Lanes>(), value, from, Lanes);
 }
 
+/// Whether a condition holds in any lane of the group. Groups that are less than a warp exchange
+/// it: their votes would be taken one group after the other.
+template <int Lanes>
+__device__ inline bool any_of_group(bool condition) {
+  if constexpr (Lanes == 32) return __any_sync(0xffffffffu, condition) != 0;
+  int any = condition ? 1 : 0;
+#pragma unroll
+  for (int offset = Lanes / 2; offset > 0; offset /= 2) {
+    any |= __shfl_xor_sync(group_mask<Lanes>(), any, offset);
+  }
+  return any != 0;
+}
+
 /// The sum over the lanes of a group, in all of them.
 template <int Lanes, class A>
 __device__ inline A sum_group(A x) {

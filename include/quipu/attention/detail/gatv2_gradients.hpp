@@ -47,7 +47,7 @@ struct gatv2_edges {
   /// Whether the quick way went wrong, as it does of infinities. Then sums start from 0 again.
   template <class Tile>
   __device__ static bool start_again(A& of_all, A (&above)[Tile::elements]) {
-    if (!__any_sync(group_mask<Tile::lanes>(), of_all != of_all)) return false;
+    if (!any_of_group<Tile::lanes>(of_all != of_all)) return false;
     of_all = A{0};
 #pragma unroll
     for (int i = 0; i < Tile::elements; ++i) above[i] = A{0};

@@ -148,7 +148,7 @@ struct softmax_program {
   /// What programs whose quick way to a logit may go wrong ask after every slice.
   template <class Tile>
   __device__ bool start_again(state<Tile>& s) const {
-    if (!__any_sync(group_mask<Tile::lanes>(), s.total != s.total)) return false;
+    if (!any_of_group<Tile::lanes>(s.total != s.total)) return false;
     s = nothing<Tile>();
     return true;
   }
