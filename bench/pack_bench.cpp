@@ -6,7 +6,8 @@
 // `copy`, `gather_hbm` and `plain_gather`, `pack` on the device, `gather_pinned` and `zero_copy`
 // (blocks x vectors a lane has in flight), `host_pack` and `host_unpack` (one thread, first 64 MB
 // of a table), `profile` (on the host); of 4 GB of fp32, by width and number of ids,
-// `large_zero_copy`, `large_plain` and `large_ordered` (the order is made anew every time).
+// `large_zero_copy`, `large_plain` and `large_ordered` (the order is made anew every time); those
+// of stream_bench.cpp.
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -31,35 +32,6 @@ constexpr std::int64_t most_output = 256 * megabyte;
 constexpr std::int64_t most_ids = std::int64_t{1} << 20;
 
 // --- stages --------------------------------------------------------------------------------------
-
-/// Rows packed on the host, moved to where a case reads them.
-struct packed_rows {
-  packed_rows(const context& ctx, drawn_table& t, const std::string& label, bool pinned)
-      : estimate(estimate_of(t.profile, label)) {
-    packed_options options;
-    options.growth = expansion::allow;
-    packed_table made;
-    pack_seconds = seconds_of(
-        [&] { made = check(make_packed(host_context{0}, t.on_host(), estimate.how, options)); });
-    used = static_cast<double>(*made.view().used);
-    stored = static_cast<double>(made.view().stored_bytes());
-    table = check(pinned ? to_pinned(ctx, made.view()) : to_device(ctx, made.view()));
-  }
-  const packing_estimate& estimate;
-  packed_table table;
-  double pack_seconds = 0;
-  double stored = 0, used = 0;  // bytes, with and without addresses
-};
-
-bool is_picked(const table_profile& profile, const packing_estimate& e, packing_goal goal) {
-  return &choose_packing(profile, goal) == &e;
-}
-
-/// Which packing a case is about, for bench/pack_summary.py.
-void tell_picks(benchmark::State& state, const table_profile& profile, const packing_estimate& e) {
-  state.counters["picked_smallest"] = is_picked(profile, e, packing_goal::smallest);
-  state.counters["picked_memory"] = is_picked(profile, e, packing_goal::memory);
-}
 
 /// What any stage has: a table, room for what a case writes and for what it should write.
 struct stage {
@@ -266,7 +238,7 @@ struct large_stage {
   }
   order_rows_args<std::int32_t> order_of(std::int64_t count) {
     return {make_vector_view<const std::int32_t>(ids.data(), count),
-            make_vector_view(order.data(), count)};
+            make_vector_view(order.data(), count), rows};
   }
 
   std::string name;
@@ -356,39 +328,30 @@ void time_profile(benchmark::State& state, const std::string& name) {
 
 // --- all cases -----------------------------------------------------------------------------------
 
-/// A case that throws is one that failed; the others go on.
-template <class Function, class... Args>
-void add(const std::string& name, int iterations, Function f, Args... args) {
-  bench::add(name, iterations, [=](benchmark::State& state) {
-    try {
-      f(state, args...);
-    } catch (const std::exception& e) {
-      state.SkipWithError(e.what());
-    }
-  });
-}
-
 /// What a profile of floats offers.
 constexpr const char* labels[] = {"raw", "invariant", "exponent3", "exponent2", "sparse"};
 
 void add_hbm_table(const std::string& name) {
   const int n = 11;
   const auto tail = "/" + name + "/";
-  add("profile" + tail + "sampled", 2, time_profile, name);
-  for (const std::string label : labels) add("ratio" + tail + label, 1, tell_ratio, name, label);
-  add("copy" + tail + "raw", n, time_copy, name);
-  for (const std::string label : labels) add("unpack" + tail + label, n, time_unpack, name, label);
+  add_case("profile" + tail + "sampled", 2, time_profile, name);
+  for (const std::string label : labels)
+    add_case("ratio" + tail + label, 1, tell_ratio, name, label);
+  add_case("copy" + tail + "raw", n, time_copy, name);
+  for (const std::string label : labels)
+    add_case("unpack" + tail + label, n, time_unpack, name, label);
   for (const int depth : {4, 8}) {
-    add("plain_gather" + tail + "0x" + std::to_string(depth), n, time_plain_gather, name, depth);
+    add_case("plain_gather" + tail + "0x" + std::to_string(depth), n, time_plain_gather, name,
+             depth);
   }
   for (const std::string label : labels) {
-    add("gather_hbm" + tail + label, n, time_gather_hbm, name, label);
+    add_case("gather_hbm" + tail + label, n, time_gather_hbm, name, label);
   }
-  for (const std::string label : labels) add("pack" + tail + label, 5, time_pack, name, label);
+  for (const std::string label : labels) add_case("pack" + tail + label, 5, time_pack, name, label);
   for (const auto& [label, goal] :
        {std::pair{"smallest", packing_goal::smallest}, std::pair{"memory", packing_goal::memory}}) {
-    add("host_pack" + tail + label, 2, time_host_pack, name, goal);
-    add("host_unpack" + tail + label, 2, time_host_unpack, name, goal);
+    add_case("host_pack" + tail + label, 2, time_host_pack, name, goal);
+    add_case("host_unpack" + tail + label, 2, time_host_unpack, name, goal);
   }
 }
 
@@ -397,12 +360,12 @@ void add_pinned_table(const std::string& name) {
   const auto tail = "/" + name + "/";
   for (const int blocks : {32, 132, 528}) {
     for (const int depth : {4, 8}) {
-      add("zero_copy" + tail + std::to_string(blocks) + "x" + std::to_string(depth), n,
-          time_zero_copy, name, blocks, depth);
+      add_case("zero_copy" + tail + std::to_string(blocks) + "x" + std::to_string(depth), n,
+               time_zero_copy, name, blocks, depth);
     }
   }
   for (const std::string label : {"raw", "exponent2", "exponent3", "invariant"}) {
-    add("gather_pinned" + tail + label, n, time_gather_pinned, name, label);
+    add_case("gather_pinned" + tail + label, n, time_gather_pinned, name, label);
   }
 }
 
@@ -410,13 +373,13 @@ void add_large_table(const std::string& width) {
   const int n = 5;
   for (const std::int64_t count : {std::int64_t{65536}, most_ids}) {
     const auto tail = "/" + width + "/" + std::to_string(count) + "/";
-    for (const int blocks : {132, 528}) {
-      add("large_zero_copy" + tail + std::to_string(blocks), n, time_zero_copy_large, width, count,
-          blocks);
+    for (const int blocks : {33, 132, 528}) {
+      add_case("large_zero_copy" + tail + std::to_string(blocks), n, time_zero_copy_large, width,
+               count, blocks);
     }
     for (const std::string label : {"raw", "exponent2"}) {
-      add("large_plain" + tail + label, n, time_gather_large, width, count, label, false);
-      add("large_ordered" + tail + label, n, time_gather_large, width, count, label, true);
+      add_case("large_plain" + tail + label, n, time_gather_large, width, count, label, false);
+      add_case("large_ordered" + tail + label, n, time_gather_large, width, count, label, true);
     }
   }
 }
@@ -429,10 +392,12 @@ int main(int argc, char** argv) {
         "f32_relu/128", "f32_ones/1024", "f32_ones/128", "f32_once_f16/128"}) {
     add_hbm_table(name);
   }
-  for (const char* name : {"f32_normal/32", "f32_normal/64", "f32_normal/128", "f32_normal/256",
-                           "f32_normal/1024", "bf16_normal/128", "bf16_normal/4096"}) {
+  for (const char* name :
+       {"f32_normal/32", "f32_normal/64", "f32_normal/128", "f32_normal/256", "f32_normal/1024",
+        "f32_once_f16/64", "f32_once_f16/128", "bf16_normal/128", "bf16_normal/4096"}) {
     add_pinned_table(name);
   }
   for (const char* width : {"32", "64", "128"}) add_large_table(width);
+  add_stream_cases();
   return bench::run(argc, argv);
 }

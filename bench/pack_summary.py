@@ -116,17 +116,39 @@ def bars(r):
                 case = (family, kind, width, goal)
                 yield (f"{family.replace('_', ' ')}, one thread, {goal}, GB/s", kind, width, r.labels.get(case, ""),
                        r.rate(*case), limit)
-    for kind, width in r.tables("profile"):
-        yield "profile on the host, ms", kind, width, "", r.get("profile", kind, width, "sampled", "real_time"), None
+    for family, place in (("profile", "256 MB on the host"), ("profile_device", "1 GB on the device")):
+        for at in r.tables(family):
+            ms = r.get(family, *at, "sampled", "real_time")
+            yield f"profiles a second, {place}", *at, "", over(1000, ms), 50 if family == "profile_device" else None
+    yield from bulk_bars(r)
+
+
+def bulk_bars(r):
+    """Only bf16 has a bar; decoding is to take a tenth of the time, and a product to lose a tenth."""
+    for kind, width in r.tables("bulk"):
+        at = (kind, width)
+        picked = r.picked("bulk", *at, "smallest")
+        for codec in r.codecs("bulk", *at):
+            has_bar = codec == picked and kind.startswith("bf16")
+            yield "bulk stream, GB/s", *at, codec, r.rate("bulk", *at, codec), 75 if has_bar else None
+            yield "the same, time / unpacking alone", *at, codec, over(1, r.get("bulk", *at, codec, "decode_share")), (
+                10 if has_bar else None)
+    for kind, width in r.tables("gemm"):
+        at = (kind, width)
+        alone = r.get("gemm", *at, "alone", "real_time")
+        for case in [c for *k, c in r.cells if k == ["gemm", *at] and c != "alone"]:
+            beside = r.get("gemm", *at, case, "real_time")
+            limit = 1 / 1.1 if case in ("gather_spared_8", "bulk_0") else None
+            yield "product alone / beside " + case, *at, "", over(alone, beside), limit
 
 
 def pinned_bars(r):
-    """Only the codec that is picked for rows over a link has to keep up; the others are shown."""
+    """Only the codec that is picked for gathers over a link has to keep up; the others are shown."""
     for kind, width in r.tables("gather_pinned"):
         at = (kind, width)
         raw = r.best("zero_copy", *at)
         yield "raw zero-copy gather, GB/s", *at, "", raw, None
-        picked = r.picked("gather_pinned", *at, "smallest")
+        picked = r.picked("gather_pinned", *at, "link")
         for codec in r.codecs("gather_pinned", *at):
             rate = r.rate("gather_pinned", *at, codec)
             yield "gather from pinned memory / raw", *at, codec, over(rate, raw), 1.0 if codec == picked else None
@@ -177,7 +199,7 @@ def markdown(r):
         return lambda kind, width: r.picked("ratio", kind, width, goal) or ""
 
     print("Stored ratio, and in brackets without addresses.\n")
-    grid(r, "ratio", LABELS, ratio, (("smallest", picks("smallest")), ("memory", picks("memory"))))
+    grid(r, "ratio", LABELS, ratio, (("smallest", picks("smallest")), ("memory", picks("memory")), ("link", picks("link"))))
     print("Unpacking in device memory, TB/s of output.\n")
     grid(r, "unpack", LABELS, lambda *at: shown(over(r.rate("unpack", *at), 1000), "{:.2f}"),
          (("copy", lambda *at: shown(over(r.rate("copy", *at, "raw"), 1000), "{:.2f}")),))
@@ -210,8 +232,19 @@ def markdown(r):
     for family, doing in (("host_pack", "Packing"), ("host_unpack", "Unpacking")):
         print(f"{doing} on one thread of the host, GB/s of rows.\n")
         grid(r, family, ("smallest", "memory"), host(family))
-    print("Profile on the host.\n")
-    grid(r, "profile", (), None, (("ms", lambda *at: shown(r.get("profile", *at, "sampled", "real_time"), "{:.0f}")),))
+    for family, of in (("profile", "256 MB on the host"), ("profile_device", "1 GB on the device")):
+        print(f"Profile of {of}, by samples.\n")
+        grid(r, family, (), None, (("ms", lambda *at, f=family: shown(r.get(f, *at, "sampled", "real_time"), "{:.1f}")),))
+    print("1 GB through a bulk stream, GB/s of output, and in brackets what unpacking alone takes of the time.\n")
+
+    def bulk(kind, width, codec):
+        rate, share = r.rate("bulk", kind, width, codec), r.get("bulk", kind, width, codec, "decode_share")
+        return "" if rate is None else f"{rate:.1f} ({share:.3f})"
+    grid(r, "bulk", LABELS[:4], bulk, (("plain copy", lambda *at: shown(r.rate("bulk", *at, "copy"), "{:.1f}")),))
+    print("Ten products of bf16 matrices, 8192 cubed, beside packed rows (bf16, 4096 wide) that come over the link.\n")
+    rows = [[c, f"{x['real_time']:.1f}", shown(over(x.get("gather_rate"), 1e9), "{:.1f}")]
+            for (f, _, _, c), x in r.cells.items() if f == "gemm"]
+    print(table(["beside", "ms", "GB/s of rows by themselves"], rows), "\n")
 
 
 def main():

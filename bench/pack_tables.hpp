@@ -10,7 +10,9 @@
 
 #include "pack_yardstick.hpp"
 #include "quipu/core/buffer.hpp"
+#include "quipu/pack/packed_table.hpp"
 #include "quipu/pack/profile.hpp"
+#include "registry.hpp"
 
 namespace bench {
 
@@ -93,5 +95,51 @@ inline double seconds_of(const std::function<void()>& work) {
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
+
+/// Rows packed on the host, moved to where a case reads them.
+struct packed_rows {
+  packed_rows(const context& ctx, drawn_table& t, const std::string& label, bool pinned)
+      : estimate(estimate_of(t.profile, label)) {
+    packed_options options;
+    options.growth = expansion::allow;
+    packed_table made;
+    pack_seconds = seconds_of(
+        [&] { made = check(make_packed(host_context{0}, t.on_host(), estimate.how, options)); });
+    used = static_cast<double>(*made.view().used);
+    stored = static_cast<double>(made.view().stored_bytes());
+    table = check(pinned ? to_pinned(ctx, made.view()) : to_device(ctx, made.view()));
+  }
+  const packing_estimate& estimate;
+  packed_table table;
+  double pack_seconds = 0;
+  double stored = 0, used = 0;  // bytes, with and without addresses
+};
+
+inline bool is_picked(const table_profile& profile, const packing_estimate& e, packing_goal goal) {
+  return &choose_packing(profile, goal) == &e;
+}
+
+/// Which packing a case is about, for bench/pack_summary.py.
+inline void tell_picks(benchmark::State& state, const table_profile& profile,
+                       const packing_estimate& e) {
+  state.counters["picked_smallest"] = is_picked(profile, e, packing_goal::smallest);
+  state.counters["picked_memory"] = is_picked(profile, e, packing_goal::memory);
+  state.counters["picked_link"] = is_picked(profile, e, packing_goal::link);
+}
+
+/// A case that throws is one that failed; the others go on.
+template <class Function, class... Args>
+void add_case(const std::string& name, int iterations, Function f, Args... args) {
+  bench::add(name, iterations, [=](benchmark::State& state) {
+    try {
+      f(state, args...);
+    } catch (const std::exception& e) {
+      state.SkipWithError(e.what());
+    }
+  });
+}
+
+/// Those of stream_bench.cpp.
+void add_stream_cases();
 
 }  // namespace bench

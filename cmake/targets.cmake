@@ -96,6 +96,7 @@ add_library(
   src/io/synthetic_plan.cpp
   src/io/synthetic_shapes.cpp
   src/io/write_packed.cpp
+  src/pack/bulk_stream.cpp
   src/pack/device_columns.cpp
   src/pack/invariant_masks.cpp
   src/pack/move_packed.cpp
@@ -103,9 +104,12 @@ add_library(
   src/pack/pack_device.cu
   src/pack/pack_host.cpp
   src/pack/packing.cpp
+  src/pack/profile_device.cu
   src/pack/profile_host.cpp
+  src/pack/profile_sample.cpp
   src/pack/read_rows.cu
   src/pack/read_rows_host.cpp
+  src/pack/update_rows.cu
   src/pack/update_rows_host.cpp
   src/reduce/aggregate_host.cpp
   src/reduce/expand_argument.cu

@@ -7,14 +7,17 @@
 
 namespace quipu::detail {
 
-template <class Word>
+/// A group of fewer than 32 lanes takes records of at most a vector a lane.
+template <class Word, int Lanes = warp_lanes>
 class exponent_writer {
   static constexpr int each = elements_of_lane<Word>;
-  static constexpr int batch = warp_lanes * each;  // elements that a warp stages
+  static constexpr int batch = Lanes * each;  // elements that a group stages
+  static constexpr int most = Lanes < warp_lanes ? batch : record_shape::most;
   static constexpr unsigned escapes = 0x80, is_unusual = 0x40;
 
  public:
   static constexpr bool in_slots = true;
+  static constexpr int lanes = Lanes;
   /// Of every symbol: its code in bits 0 to 2, its next code in bits 3 to 5, whether it escapes,
   /// and whether it has no next code either.
   struct block_shared {
@@ -22,8 +25,7 @@ class exponent_writer {
   };
   struct warp_shared {
     std::uint32_t kept[batch];
-    std::uint8_t codes[batch];
-    std::uint32_t nexts[record_shape::most * 3 / 32];
+    std::uint32_t nexts[(most * 3 + 31) / 32];
   };
 
   exponent_writer(const packing& p, const std::byte* columns)
@@ -63,24 +65,22 @@ class exponent_writer {
   __device__ int size(int lane, const std::byte* elements, std::int64_t column, int count,
                       const block_shared& block) const {
     int nexts = 0, bytes = 0;
-    bool broken = false;
+    std::uint32_t differing = 0;
     for (int from = 0; from < count; from += batch) {
-      const auto vector = load(lane, elements, from, count);
+      const auto v = load(lane, elements, from, count);
+      unsigned codes[each];
+      look_up(v, column + from + lane * each, block, codes);
+      differing |= differing_bits(v);
 #pragma unroll
       for (int k = 0; k < each; ++k) {
-        if (k >= vector.here) break;
-        const std::uint32_t x = vector.x[k];
-        broken = broken || (x & constant_mask_) != constant_value_;
-        const unsigned code = block.code_of[symbol(x, column + from + lane * each + k)];
-        nexts += code >> 7;
-        bytes += code >> 6 & code >> 7;
+        nexts += static_cast<int>(codes[k] >> 7);
+        bytes += static_cast<int>(codes[k] >> 6 & codes[k] >> 7);
       }
     }
-    if (any_of_group<warp_lanes>(broken)) return -1;
+    if (any_of_group<Lanes>(differing != 0)) return -1;
     const exponent_parts parts(count, kept_bits_, code_bits_, 0);
-    return static_cast<int>(parts.nexts +
-                            bytes_of_bits(std::int64_t{sum_group<warp_lanes>(nexts)} * 3) +
-                            sum_group<warp_lanes>(bytes) + 1);
+    return static_cast<int>(parts.nexts + bytes_of_bits(std::int64_t{sum_group<Lanes>(nexts)} * 3) +
+                            sum_group<Lanes>(bytes) + 1);
   }
 
   /// False, and the slot undefined, if the record does not fit it.
@@ -88,90 +88,122 @@ class exponent_writer {
                         std::byte* slot, const block_shared& block, warp_shared& own) const {
     const exponent_parts parts(count, kept_bits_, code_bits_, slot_bytes_);
     if (!parts.fits(0, 0)) return false;
+    const places at{static_cast<int>(parts.codes), static_cast<int>(parts.nexts),
+                    static_cast<int>(parts.exponents_end)};
     int nexts = 0, bytes = 0;
-    bool broken = false;
-    for (int w = lane; w < static_cast<int>(sizeof own.nexts / 4); w += warp_lanes)
-      own.nexts[w] = 0;
-    __syncwarp();
+    std::uint32_t differing = 0;
+    for (int w = lane; w * 32 < 3 * count; w += Lanes) own.nexts[w] = 0;
+    sync();
     for (int from = 0; from < count; from += batch) {
-      const auto vector = load(lane, elements, from, count);
+      const auto v = load(lane, elements, from, count);
       std::uint32_t kept[each];
+      extract(v, kept);
       unsigned codes[each];
+      look_up(v, column + from + lane * each, block, codes);
+      differing |= differing_bits(v);
+      // Codes, and next codes, side by side.
+      std::uint32_t dense = 0, dense_nexts = 0;
       int escaped = 0, unusual = 0, all;
 #pragma unroll
       for (int k = 0; k < each; ++k) {
-        const bool there = k < vector.here;
-        broken = broken || (there && (vector.x[k] & constant_mask_) != constant_value_);
-        kept[k] = there ? extract(vector.x[k]) : 0;
-        codes[k] = there ? block.code_of[symbol(vector.x[k], column + from + lane * each + k)] : 0;
-        escaped += codes[k] >> 7;
-        unusual += codes[k] >> 6 & codes[k] >> 7;
+        const unsigned escape = codes[k] >> 7;
+        dense |= (codes[k] & ((1u << code_bits_) - 1)) << (k * code_bits_);
+        dense_nexts |= (escape * (codes[k] >> 3 & 7)) << (3 * escaped);
+        escaped += static_cast<int>(escape);
+        unusual += static_cast<int>(codes[k] >> 6 & escape);
       }
       // Counts of both kinds go through one sum, 16 bits each.
-      const int before = sum_before<warp_lanes>(escaped | unusual << 16, lane, all);
-      int next_place = nexts + (before & 0xffff), byte_place = bytes + (before >> 16);
+      const int before = sum_before<Lanes>(escaped | unusual << 16, lane, all);
+      if (escaped > 0) put_nexts(own, 3 * (nexts + (before & 0xffff)), 3 * escaped, dense_nexts);
+      if (unusual > 0) put_exponents(slot, at, bytes + (before >> 16), v, codes);
       nexts += all & 0xffff;
       bytes += all >> 16;
-#pragma unroll
-      for (int k = 0; k < each; ++k) {
-        own.codes[lane * each + k] = static_cast<std::uint8_t>(codes[k] & ((1u << code_bits_) - 1));
-        if ((codes[k] & escapes) == 0) continue;
-        put_next(own, next_place++, codes[k] >> 3 & 7);
-        if ((codes[k] & is_unusual) != 0) {
-          const auto at = parts.exponents_end - 1 - byte_place++;
-          if (at >= parts.nexts)
-            slot[at] = static_cast<std::byte>(vector.x[k] >> shift_ & exponents_);
-        }
-      }
       const int here = count - from < batch ? count - from : batch;
       put_kept(lane, slot, from, here, kept, own);
-      __syncwarp();
-      put_fields(lane, slot + parts.codes + from * code_bits_ / 8, own.codes, here, code_bits_);
-      __syncwarp();
+      put_codes(lane, slot + at.codes + from * code_bits_ / 8, dense, here);
+      sync();
     }
-    if (any_of_group<warp_lanes>(broken) || !parts.fits(nexts, bytes)) return false;
-    finish(lane, slot, parts, nexts, bytes, own);
+    if (any_of_group<Lanes>(differing != 0) || !parts.fits(nexts, bytes)) return false;
+    finish(lane, slot, at, nexts, bytes, own);
     return true;
   }
 
  private:
+  __device__ static void sync() { __syncwarp(group_mask<Lanes>()); }
+  /// Where the parts of a record lie, in bytes.
+  struct places {
+    int codes, nexts, end;
+  };
   struct loaded {
     std::uint32_t x[each];
     int here;
   };
-  __device__ static loaded load(int lane, const std::byte* elements, int from, int count) {
+  /// What is not there has the bits that all have, and no others.
+  __device__ loaded load(int lane, const std::byte* elements, int from, int count) const {
     loaded l;
     const int i = from + lane * each;
     l.here = count - i < 0 ? 0 : count - i < each ? count - i : each;
     const auto* words = reinterpret_cast<const Word*>(elements) + i;
-    Word x[each] = {};
+    Word x[each];
     if (l.here == each && reinterpret_cast<std::uintptr_t>(words) % 16 == 0) {
       const uint4 v = __ldg(reinterpret_cast<const uint4*>(words));
       memcpy(x, &v, sizeof v);
     } else {
 #pragma unroll
       for (int k = 0; k < each; ++k) {
-        if (k < l.here) x[k] = __ldg(words + k);
+        x[k] = k < l.here ? __ldg(words + k) : static_cast<Word>(constant_value_);
       }
     }
 #pragma unroll
     for (int k = 0; k < each; ++k) l.x[k] = x[k];
     return l;
   }
-  __device__ std::uint32_t symbol(std::uint32_t x, std::int64_t column) const {
-    std::uint32_t e = x >> shift_;
-    if (base_ != nullptr) e -= base_[column];
-    return e & exponents_;
+  /// Entries of `code_of`; 0 for what is not there.
+  __device__ void look_up(const loaded& v, std::int64_t column, const block_shared& block,
+                          unsigned (&codes)[each]) const {
+    std::uint32_t base[each] = {};
+    if (base_ != nullptr) {
+#pragma unroll
+      for (int k = 0; k < each; ++k) base[k] = k < v.here ? base_[column + k] : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      const unsigned code = block.code_of[((v.x[k] >> shift_) - base[k]) & exponents_];
+      codes[k] = k < v.here ? code : 0;
+    }
   }
-  __device__ std::uint32_t extract(std::uint32_t x) const {
-    std::uint32_t dense = 0;
-    for (int run = 0; run < runs_; ++run) dense |= (x & run_[run].mask) >> run_[run].gap;
-    return dense;
+  /// Bits that should be the same in all elements, and are not.
+  __device__ std::uint32_t differing_bits(const loaded& v) const {
+    std::uint32_t differing = 0;
+#pragma unroll
+    for (int k = 0; k < each; ++k) differing |= (v.x[k] & constant_mask_) ^ constant_value_;
+    return differing;
   }
-  __device__ static void put_next(warp_shared& own, int index, std::uint32_t code) {
-    const int bit = 3 * index;
-    atomicOr(&own.nexts[bit / 32], code << (bit % 32));
-    if (bit % 32 > 29) atomicOr(&own.nexts[bit / 32 + 1], code >> (32 - bit % 32));
+  /// Kept bits of each element, side by side; none of what is not there.
+  __device__ void extract(const loaded& vector, std::uint32_t (&kept)[each]) const {
+#pragma unroll
+    for (std::uint32_t& bits : kept) bits = 0;
+    for (int run = 0; run < runs_; ++run) {
+      const auto r = run_[run];
+#pragma unroll
+      for (int k = 0; k < each; ++k) kept[k] |= (vector.x[k] & r.mask) >> r.gap;
+    }
+  }
+  /// So many bits, up to 24, from bit `at` of the next codes on.
+  __device__ static void put_nexts(warp_shared& own, int at, int bits, std::uint32_t dense) {
+    const int word = at / 32, shift = at % 32;
+    atomicOr(&own.nexts[word], dense << shift);
+    if (shift + bits > 32) atomicOr(&own.nexts[word + 1], dense >> (32 - shift));
+  }
+  /// Exponents of a lane that are in none of the codes, from the end of the slot down.
+  __device__ void put_exponents(std::byte* slot, const places& at, int before, const loaded& v,
+                                const unsigned (&codes)[each]) const {
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      if ((codes[k] & is_unusual) == 0 || (codes[k] & escapes) == 0) continue;
+      const int to = at.end - 1 - before++;
+      if (to >= at.nexts) slot[to] = static_cast<std::byte>(v.x[k] >> shift_ & exponents_);
+    }
   }
 
   /// The kept bits of a batch, in whole words: of bf16 and of fp32 a lane has words of its own.
@@ -192,19 +224,31 @@ class exponent_writer {
     } else {
 #pragma unroll
       for (int k = 0; k < each; ++k) own.kept[lane * each + k] = kept[k];
-      __syncwarp();
+      sync();
       put_fields(lane, slot + from * kept_bits_ / 8, own.kept, here, kept_bits_);
     }
   }
 
+  /// The codes of a batch, in whole words: a lane writes one, of what it and lanes behind it have.
+  __device__ void put_codes(int lane, std::byte* to, std::uint32_t dense, int here) const {
+    const int of_lane = each * code_bits_;  // bits
+    const int bit = 32 * lane, first = bit / of_lane;
+    std::uint32_t word = 0;
+    for (int k = 0; k * of_lane < 32 + of_lane; ++k) {
+      const std::uint32_t codes = tell_group<Lanes>(dense, (first + k) % Lanes);
+      const int at = (first + k) * of_lane - bit;
+      if (first + k < Lanes && at < 32) word |= at < 0 ? codes >> -at : codes << at;
+    }
+    if (bit < here * code_bits_) reinterpret_cast<std::uint32_t*>(to)[lane] = word;
+  }
+
   /// Writes fields of so many bits side by side, from a multiple of 4 bytes on; zeros fill the last
   /// word.
-  template <class Field>
-  __device__ static void put_fields(int lane, std::byte* to, const Field* fields, int count,
+  __device__ static void put_fields(int lane, std::byte* to, const std::uint32_t* fields, int count,
                                     int bits) {
     if (bits == 0) return;
     auto* words = reinterpret_cast<std::uint32_t*>(to);
-    for (int w = lane; w * 32 < count * bits; w += warp_lanes) {
+    for (int w = lane; w * 32 < count * bits; w += Lanes) {
       int i = w * 32 / bits;
       int at = i * bits - w * 32;  // of field i in the word; the first one may begin before it
       std::uint32_t word = 0;
@@ -217,18 +261,17 @@ class exponent_writer {
   }
 
   /// Next codes, zeros up to the exponents, and the tag.
-  __device__ static void finish(int lane, std::byte* slot, const exponent_parts& parts, int nexts,
-                                int bytes, const warp_shared& own) {
-    auto* words = reinterpret_cast<std::uint32_t*>(slot + parts.nexts);
+  __device__ static void finish(int lane, std::byte* slot, const places& at, int nexts, int bytes,
+                                const warp_shared& own) {
+    auto* words = reinterpret_cast<std::uint32_t*>(slot + at.nexts);
     const int next_bytes = (3 * nexts + 7) >> 3;
-    for (int w = lane; w < next_bytes >> 2; w += warp_lanes) words[w] = own.nexts[w];
-    for (int b = (next_bytes & ~3) + lane; b < next_bytes; b += warp_lanes) {
-      slot[parts.nexts + b] = static_cast<std::byte>(own.nexts[b >> 2] >> (8 * (b & 3)));
+    for (int w = lane; w < next_bytes >> 2; w += Lanes) words[w] = own.nexts[w];
+    for (int b = (next_bytes & ~3) + lane; b < next_bytes; b += Lanes) {
+      slot[at.nexts + b] = static_cast<std::byte>(own.nexts[b >> 2] >> (8 * (b & 3)));
     }
-    clear_bytes(lane, slot, static_cast<int>(parts.nexts) + next_bytes,
-                static_cast<int>(parts.exponents_end) - bytes);
-    if (lane == 0) slot[parts.exponents_end] = std::byte{0};
-    __syncwarp();
+    clear_bytes<Lanes>(lane, slot, at.nexts + next_bytes, at.end - bytes);
+    if (lane == 0) slot[at.end] = std::byte{0};
+    sync();
   }
 
   const std::uint8_t* base_;

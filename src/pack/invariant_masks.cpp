@@ -21,10 +21,6 @@ std::uint64_t draw(std::uint64_t& state) {
   return x ^ x >> 31;
 }
 
-const std::byte* row_of(const sampled_table& s, std::int64_t row) {
-  return s.bytes.data() + row * s.row_bytes();
-}
-
 /// Bits in which two rows differ.
 std::int64_t distance(const std::byte* a, const std::byte* b, std::int64_t bytes) {
   std::int64_t bits = 0, i = 0;
@@ -35,12 +31,46 @@ std::int64_t distance(const std::byte* a, const std::byte* b, std::int64_t bytes
   return bits;
 }
 
-void add_ones(const std::byte* row, std::int64_t bytes, std::uint32_t* ones) {
-  for (std::int64_t i = 0; i < bytes; ++i) {
-    for (int bit = 0; bit < 8; ++bit) {
-      ones[8 * i + bit] += static_cast<std::uint32_t>(row[i]) >> bit & 1u;
+/// Bits set in some rows: a sum of ones for each bit of 32 bytes, from `from` on. Rows are counted
+/// 255 at a time in eight planes, a bit of the counts each, by adders of one bit.
+template <class RowAt>
+void count_block(std::int64_t rows, RowAt row_at, std::int64_t from, std::int64_t bytes,
+                 std::uint32_t* ones) {
+  constexpr int planes = 8, words = 4;
+  for (std::int64_t first = 0; first < rows; first += 255) {
+    std::uint64_t plane[planes][words] = {};
+    for (auto i = first; i < std::min(rows, first + 255); ++i) {
+      std::uint64_t carry[words] = {};
+      std::memcpy(carry, row_at(i) + from, static_cast<std::size_t>(bytes));
+      for (auto& p : plane) {
+        for (int w = 0; w < words; ++w) {
+          const auto next = p[w] & carry[w];
+          p[w] ^= carry[w];
+          carry[w] = next;
+        }
+      }
+    }
+    for (std::int64_t bit = 0; bit < 8 * bytes; ++bit) {
+      for (int k = 0; k < planes; ++k) {
+        ones[bit] += static_cast<std::uint32_t>(plane[k][bit / 64] >> (bit % 64) & 1) << k;
+      }
     }
   }
+}
+
+template <class RowAt>
+std::vector<std::uint32_t> count_rows(std::int64_t rows, RowAt row_at, std::int64_t row_bytes) {
+  constexpr std::int64_t block = 32;
+  std::vector<std::uint32_t> ones(static_cast<std::size_t>(8 * row_bytes));
+  for (std::int64_t from = 0; from < row_bytes; from += block) {
+    // A whole block's size is known to the compiler.
+    if (row_bytes - from >= block) {
+      count_block(rows, row_at, from, block, ones.data() + 8 * from);
+    } else {
+      count_block(rows, row_at, from, row_bytes - from, ones.data() + 8 * from);
+    }
+  }
+  return ones;
 }
 
 /// Bits set in rows of a cluster, and how many rows it has.
@@ -52,12 +82,17 @@ struct cluster_counts {
 std::vector<cluster_counts> count_clusters(const sampled_table& s,
                                            const std::vector<std::int32_t>& cluster_of,
                                            std::int32_t clusters) {
-  std::vector<cluster_counts> counts(static_cast<std::size_t>(clusters));
-  for (auto& c : counts) c.ones.assign(static_cast<std::size_t>(8 * s.row_bytes()), 0);
-  for (std::int64_t i = 0; i < s.rows; ++i) {
-    auto& c = counts[static_cast<std::size_t>(cluster_of[static_cast<std::size_t>(i)])];
-    add_ones(row_of(s, i), s.row_bytes(), c.ones.data());
-    ++c.rows;
+  std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(clusters));
+  for (std::size_t i = 0; i < cluster_of.size(); ++i) {
+    rows[static_cast<std::size_t>(cluster_of[i])].push_back(static_cast<std::int64_t>(i));
+  }
+  std::vector<cluster_counts> counts;
+  for (const auto& of_cluster : rows) {
+    const auto size = static_cast<std::int64_t>(of_cluster.size());
+    const auto row_at = [&](std::int64_t k) {
+      return s.row(of_cluster[static_cast<std::size_t>(k)]);
+    };
+    counts.push_back({count_rows(size, row_at, s.row_bytes()), size});
   }
   return counts;
 }
@@ -73,7 +108,7 @@ std::vector<std::int32_t> cluster_rows(const sampled_table& s, std::int32_t clus
   std::vector<std::byte> centres(static_cast<std::size_t>(clusters * bytes));
   for (std::int32_t c = 0; c < clusters; ++c) {
     const auto row = static_cast<std::int64_t>(draw(seed) % static_cast<std::uint64_t>(s.rows));
-    std::copy_n(row_of(s, row), bytes, centres.begin() + c * bytes);
+    std::copy_n(s.row(row), bytes, centres.begin() + c * bytes);
   }
   for (int round = 0; round < rounds; ++round) {
     bool moved = false;
@@ -81,7 +116,7 @@ std::vector<std::int32_t> cluster_rows(const sampled_table& s, std::int32_t clus
       std::int64_t least = -1;
       std::int32_t nearest = 0;
       for (std::int32_t c = 0; c < clusters; ++c) {
-        const auto d = distance(row_of(s, i), centres.data() + c * bytes, bytes);
+        const auto d = distance(s.row(i), centres.data() + c * bytes, bytes);
         if (least < 0 || d < least) {
           least = d;
           nearest = c;
@@ -165,7 +200,7 @@ std::pair<masks, std::int64_t> best_by_unit(const sampled_table& s,
       std::fill(matches.begin(), matches.end(), 0);
       for (std::int64_t i = 0; i < few; ++i) {
         if (cluster_of[static_cast<std::size_t>(i * step)] != c) continue;
-        to_units(row_of(s, i * step), bytes, row);
+        to_units(s.row(i * step), bytes, row);
         for (std::size_t u = 0; u < units; ++u) matches[u] += (row[u] & mask[u]) == value[u];
       }
       for (std::size_t u = 0; u < units; ++u) {
@@ -193,8 +228,8 @@ std::vector<std::int64_t> record_sizes(const sampled_table& s, const packing& p)
   with_coder(p, [&](const auto& coder) {
     for (std::int64_t i = 0; i < s.rows; ++i) {
       for (std::int64_t k = 0; k < shape.records; ++k) {
-        sizes[static_cast<std::size_t>(i * shape.records + k)] = coder.size(
-            row_of(s, i) + shape.begin(k) * p.element_bytes, shape.begin(k), shape.count(k));
+        sizes[static_cast<std::size_t>(i * shape.records + k)] =
+            coder.size(s.row(i) + shape.begin(k) * p.element_bytes, shape.begin(k), shape.count(k));
       }
     }
   });
@@ -202,9 +237,8 @@ std::vector<std::int64_t> record_sizes(const sampled_table& s, const packing& p)
 }
 
 std::vector<std::uint32_t> count_ones(const sampled_table& s) {
-  std::vector<std::uint32_t> ones(static_cast<std::size_t>(8 * s.row_bytes()));
-  for (std::int64_t i = 0; i < s.rows; ++i) add_ones(row_of(s, i), s.row_bytes(), ones.data());
-  return ones;
+  return count_rows(
+      s.rows, [&](std::int64_t i) { return s.row(i); }, s.row_bytes());
 }
 
 packing find_invariant(const sampled_table& s, const std::vector<std::uint32_t>& ones,

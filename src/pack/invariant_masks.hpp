@@ -4,18 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "quipu/pack/profile.hpp"
+#include "pack/table_sample.hpp"
 
 namespace quipu::detail {
-
-/// Rows of a table side by side.
-struct sampled_table {
-  std::int64_t rows = 0, width = 0;
-  std::int32_t element_bytes = 4;
-  number_format format = number_format::bits;
-  std::vector<std::byte> bytes;
-  std::int64_t row_bytes() const noexcept { return width * element_bytes; }
-};
 
 /// Bytes of each record of a sample under a packing; -1 where a record cannot be coded.
 std::vector<std::int64_t> record_sizes(const sampled_table&, const packing&);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "pack/check_pack.hpp"
@@ -33,12 +34,23 @@ struct order_scratch {
   }
 };
 
+/// Bits of ids that decide, from the first on and up to the second.
+template <class I>
+std::pair<int, int> deciding_bits(std::int64_t rows) {
+  constexpr int all = 8 * static_cast<int>(sizeof(I)), of_group = 8;  // one pass of the sort
+  if (rows <= 0) return {0, all};
+  const auto used = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows - 1)));
+  const int end = std::clamp(used, 1, all);
+  return {std::max(0, end - of_group), end};
+}
+
 template <class I>
 status check_order(const order_rows_args<I>& a) {
   const auto size = a.ids.extent(0);
   if (a.order.extent(0) != size) {
     return detail::wrong_argument("order: not as long as ids", size, a.order.extent(0));
   }
+  if (a.rows < 0) return detail::wrong_argument("rows: negative", 0, a.rows);
   if (size > 0x7fffffff) return detail::wrong_argument("ids: more than 2^31 - 1", 0x7fffffff, size);
   if (size > 0 && (a.ids.data_handle() == nullptr || a.order.data_handle() == nullptr)) {
     return detail::wrong_argument("ids, order: null");
@@ -73,10 +85,11 @@ status order_rows(const context& ctx, const order_rows_args<I>& a, workspace w) 
       !e.ok()) {
     return e;
   }
+  const auto [begin, end] = deciding_bits<I>(a.rows);
   return from_cuda(
       cub::DeviceRadixSort::SortPairs(s.temporary, s.temporary_bytes, a.ids.data_handle(), s.ids,
                                       static_cast<const I*>(s.positions), a.order.data_handle(),
-                                      size, 0, static_cast<int>(8 * sizeof(I)), ctx.stream),
+                                      size, begin, end, ctx.stream),
       "order_rows: sort");
 }
 

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-
-#include <cub/device/device_scan.cuh>
-
 #include "graph/launch.cuh"
 #include "graph/scratch.hpp"
 #include "pack/check_pack.hpp"
 #include "pack/pack_kernels.cuh"
-#include "pack/with_word.hpp"
+#include "pack/record_sums.cuh"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/device_engine.cuh"
 #include "quipu/pack/pack.hpp"
@@ -31,43 +26,6 @@ struct granules_of {
   std::uint32_t granule = 1;
   __host__ __device__ std::int64_t operator()(std::int64_t r) const {
     return ((sizes[r] & ~whole_flag) + granule - 1) / granule;
-  }
-};
-
-/// Of a record, and 0 behind the last one.
-template <class Sum, class Of>
-struct of_record {
-  Of of;
-  std::int64_t records;
-  __host__ __device__ Sum operator()(std::int64_t r) const {
-    return r < records ? static_cast<Sum>(of(r)) : Sum{0};
-  }
-};
-
-/// sums[record] = of the records before it, and behind the last one of all; called without memory
-/// it only tells how much it wants.
-template <class Sum, class Of>
-cudaError_t add_up(const context& ctx, std::int64_t records, const Of& of, Sum* sums,
-                   void* temporary, std::size_t& bytes) {
-  const auto counting = thrust::make_transform_iterator(
-      thrust::make_counting_iterator(std::int64_t{0}), of_record<Sum, Of>{of, records});
-  return cub::DeviceScan::ExclusiveSum(temporary, bytes, counting, sums, records + 1, ctx.stream);
-}
-
-/// What packing wants besides its output.
-template <class Sum>
-struct pack_scratch {
-  std::uint32_t* sizes;
-  Sum* sums;
-  char* temporary;
-  std::size_t temporary_bytes = 0;
-
-  template <class Of>
-  pack_scratch(const context& ctx, arena& scratch, std::int64_t records, const Of& of) {
-    sizes = scratch.take<std::uint32_t>(records);
-    sums = scratch.take<Sum>(records + 1);
-    (void)add_up<Sum, Of>(ctx, records, of, nullptr, nullptr, temporary_bytes);
-    temporary = scratch.take<char>(static_cast<std::int64_t>(temporary_bytes));
   }
 };
 
@@ -110,19 +68,18 @@ class device_packer {
         writer_(p, columns),
         slot_bytes_(p.slot_bytes),
         granule_(p.granule),
-        memory_(ctx, memory, input_.all, counted{}) {}
+        sizes_(memory.take<std::uint32_t>(input_.all)),
+        sums_(ctx, memory, input_.all) {}
 
   /// Sizes of all records, and their sums. Slots are as long as they are, so that only those who
   /// must know the overflow beforehand ask.
   status measure() const {
     const auto s = launch(ctx_, measure_records<Writer>, grid(), pack_threads, start::in_order,
-                          writer_, input_, memory_.sizes);
+                          writer_, input_, sizes_);
     return s.ok() ? add() : s;
   }
   status add() const {
-    auto bytes = memory_.temporary_bytes;
-    return from_cuda(add_up(ctx_, input_.all, of(), memory_.sums, memory_.temporary, bytes),
-                     "pack: sum");
+    return sums_.add(ctx_, {sizes_, static_cast<std::uint32_t>(in_slots ? slot_bytes_ : granule_)});
   }
 
   /// Writes all records; addressed ones have been measured.
@@ -130,18 +87,18 @@ class device_packer {
     status s;
     if constexpr (in_slots) {
       s = launch(ctx_, write_slots<Writer>, grid(), pack_threads, start::in_order, writer_, input_,
-                 memory_.sizes, v.bytes, slot_bytes_);
+                 sizes_, v.bytes, slot_bytes_);
       if (s.ok()) s = add();
       if (s.ok()) {
         s = launch(ctx_, write_overflow, grid(), pack_threads, start::in_order, input_,
-                   static_cast<const std::uint32_t*>(memory_.sizes),
-                   static_cast<const std::uint32_t*>(memory_.sums), v.bytes, v.byte_count,
+                   static_cast<const std::uint32_t*>(sizes_),
+                   static_cast<const std::uint32_t*>(sums_.values), v.bytes, v.byte_count,
                    slot_bytes_);
       }
     } else {
       s = launch(ctx_, write_addressed<Writer>, grid(), pack_threads, start::in_order, writer_,
-                 input_, static_cast<const std::uint32_t*>(memory_.sizes),
-                 static_cast<const std::int64_t*>(memory_.sums), v.bytes, v.byte_count,
+                 input_, static_cast<const std::uint32_t*>(sizes_),
+                 static_cast<const std::int64_t*>(sums_.values), v.bytes, v.byte_count,
                  static_cast<int>(granule_), v.addresses);
     }
     return s.ok() ? tell(v.used) : s;
@@ -149,7 +106,7 @@ class device_packer {
 
   /// Bytes of all rows; waits for `add`.
   std::int64_t bytes() const {
-    const auto all = static_cast<std::int64_t>(read_back(ctx_, memory_.sums + input_.all));
+    const auto all = static_cast<std::int64_t>(read_back(ctx_, sums_.values + input_.all));
     return in_slots ? input_.all * slot_bytes_ + all * record_bytes() : all * granule_;
   }
   status double_granule() {
@@ -163,44 +120,22 @@ class device_packer {
     const std::int64_t* granules = nullptr;
     const std::uint32_t* overflows = nullptr;
     if constexpr (in_slots) {
-      overflows = memory_.sums;
+      overflows = sums_.values;
     } else {
-      granules = memory_.sums;
+      granules = sums_.values;
     }
     return launch(ctx_, tell_used, dim3(1), 1, start::in_order, granules, overflows, input_.all,
                   input_.all * slot_bytes_, in_slots ? record_bytes() : granule_, used);
   }
-  counted of() const {
-    return {memory_.sizes, static_cast<std::uint32_t>(in_slots ? slot_bytes_ : granule_)};
-  }
-  dim3 grid() const {
-    const auto wanted = (input_.all + pack_warps - 1) / pack_warps;
-    return dim3(static_cast<unsigned>(
-        std::min<std::int64_t>(wanted, std::int64_t{16} * ctx_.multiprocessors)));
-  }
+  dim3 grid() const { return record_grid<Writer::lanes>(ctx_, input_.all); }
 
   const context& ctx_;
   device_input input_;
   Writer writer_;
   std::int64_t slot_bytes_, granule_;
-  pack_scratch<sum> memory_;
+  std::uint32_t* sizes_;
+  record_sums<sum, counted> sums_;
 };
-
-/// Calls use.operator()<Writer>() for a codec that is not raw.
-template <class Use>
-auto with_writer(const packing& p, Use&& use) {
-  if (p.how == codec::exponent) {
-    return p.element_bytes == 2 ? use.template operator()<exponent_writer<std::uint16_t>>()
-                                : use.template operator()<exponent_writer<std::uint32_t>>();
-  }
-  if (p.how == codec::invariant) {
-    return with_word(p.invariant.unit_bytes, [&]<class Unit>() {
-      return use.template operator()<invariant_writer<Unit>>();
-    });
-  }
-  return with_word(p.element_bytes,
-                   [&]<class Word>() { return use.template operator()<sparse_writer<Word>>(); });
-}
 
 /// Packs into memory that it makes. False if the table had better stay raw.
 template <class Writer>
@@ -268,12 +203,13 @@ result<packed_table> make_packed(const context& ctx, const table_view& t, const 
     device_parts parts;
     const auto columns = device_columns(p);
     if (!columns.empty()) parts.columns = require(to_device(ctx, columns));
-    const bool has_elements = t.rows > 0 && t.width > 0;
+    const bool is_empty = t.rows == 0 || t.width == 0;
+    const bool may_grow = options.growth == expansion::allow;
     if (p.how == codec::raw) {
       copy_raw(ctx, t, parts);
-    } else if (!has_elements) {
+    } else if (is_empty && (may_grow || is_no_longer(0, p, t))) {
       parts.make(ctx, 0, 0);
-    } else if (!with_writer(p, [&]<class Writer>() {
+    } else if (is_empty || !with_narrow_writer(p, [&]<class Writer>() {
                  return pack_anew<Writer>(ctx, t, p, options, parts);
                })) {
       p = raw_packing(t);
@@ -292,7 +228,7 @@ namespace {
 status run_pack(const context& ctx, const pack_args& a, arena& scratch, bool count_only) {
   const auto& p = *a.output.how;
   if (a.input.rows == 0 || a.input.width == 0 || p.how == codec::raw) return success();
-  return with_writer(p, [&]<class Writer>() -> status {
+  return with_narrow_writer(p, [&]<class Writer>() -> status {
     const device_packer<Writer> packer(ctx, a.input, p, a.output.columns, scratch);
     if (count_only) return success();
     if constexpr (!Writer::in_slots) {

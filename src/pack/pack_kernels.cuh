@@ -1,67 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "pack/record_writers.cuh"
-#include "quipu/pack/table.hpp"
+#include "pack/record_kernels.cuh"
 
 namespace quipu::detail {
-
-constexpr int pack_threads = 256;
-constexpr int pack_warps = pack_threads / warp_lanes;
-
-/// The table, record by record.
-struct device_input {
-  const std::byte* data;
-  std::int64_t stride, records, width, all;
-  std::int32_t elements, element_bytes;
-
-  explicit device_input(const table_view& t)
-      : data(t.data), stride(t.row_stride), width(t.width), element_bytes(t.element_bytes) {
-    const record_shape shape(t.width);
-    records = shape.records;
-    elements = static_cast<std::int32_t>(shape.elements);
-    all = t.rows * records;
-  }
-  struct part {
-    const std::byte* elements;
-    std::int64_t column;
-    int count;
-  };
-  __device__ part operator[](std::int64_t record) const {
-    const auto row = records == 1 ? record : record / records;
-    const auto k = records == 1 ? 0 : record - row * records;
-    const auto column = k * elements;
-    return {data + row * stride + column * element_bytes, column,
-            k + 1 < records ? elements : static_cast<int>(width - column)};
-  }
-};
-
-__device__ inline std::int64_t first_record() {
-  return std::int64_t{blockIdx.x} * pack_warps + threadIdx.x / warp_lanes;
-}
-__device__ inline std::int64_t record_step() { return std::int64_t{gridDim.x} * pack_warps; }
 
 /// sizes[record]: bytes, or those of its elements with whole_flag.
 template <class Writer>
 __global__ void __launch_bounds__(pack_threads)
     measure_records(const Writer writer, const device_input input, std::uint32_t* sizes) {
+  constexpr int lanes = Writer::lanes;
   __shared__ typename Writer::block_shared block;
   writer.prepare(block);
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-  for (auto r = first_record(); r < input.all; r += record_step()) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  for (auto r = first_record<lanes>(); r < input.all; r += record_step<lanes>()) {
     const auto part = input[r];
     const int size = writer.size(lane, part.elements, part.column, part.count, block);
-    if (lane == 0) {
-      sizes[r] = size < 0
-                     ? static_cast<std::uint32_t>(part.count * input.element_bytes) | whole_flag
-                     : static_cast<std::uint32_t>(size);
-    }
+    if (lane == 0) sizes[r] = stored_size(size, part.count * input.element_bytes);
   }
-}
-
-__device__ inline void copy_record(int lane, const std::byte* from, std::byte* to, int bytes) {
-  for (int b = lane; b < bytes; b += warp_lanes) to[b] = from[b];
 }
 
 /// Slots; sizes[record] becomes more than a slot's where a record does not fit.
@@ -69,15 +26,16 @@ template <class Writer>
 __global__ void __launch_bounds__(pack_threads)
     write_slots(const Writer writer, const device_input input, std::uint32_t* sizes,
                 std::byte* bytes, const std::int64_t slot_bytes) {
+  constexpr int lanes = Writer::lanes;
   __shared__ typename Writer::block_shared block;
-  __shared__ typename Writer::warp_shared own[pack_warps];
+  __shared__ typename Writer::warp_shared own[pack_groups<lanes>];
   writer.prepare(block);
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-  for (auto r = first_record(); r < input.all; r += record_step()) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  for (auto r = first_record<lanes>(); r < input.all; r += record_step<lanes>()) {
     const auto part = input[r];
     const bool fits = writer.write(lane, part.elements, part.column, part.count,
-                                   bytes + r * slot_bytes, block, own[threadIdx.x / warp_lanes]);
+                                   bytes + r * slot_bytes, block, own[threadIdx.x / lanes]);
     if (lane == 0) sizes[r] = static_cast<std::uint32_t>(slot_bytes) + (fits ? 0u : 1u);
   }
 }
@@ -97,14 +55,10 @@ static __global__ void __launch_bounds__(pack_threads)
       const auto r = first + __ffs(static_cast<int>(left)) - 1;
       const auto part = input[r];
       const auto number = numbers[r];
-      std::byte* slot = bytes + r * slot_bytes;
-      clear_bytes(lane, slot, 4, static_cast<int>(slot_bytes) - 1);
-      if (lane < 4) slot[lane] = static_cast<std::byte>(number >> (8 * lane));
-      if (lane == 0) slot[slot_bytes - 1] = overflow_tag;
+      point_to_overflow(lane, bytes + r * slot_bytes, static_cast<int>(slot_bytes), number);
       const auto at = input.all * slot_bytes + std::int64_t{number} * record_bytes;
       if (at + record_bytes > room) continue;
-      copy_record(lane, part.elements, bytes + at, part.count * input.element_bytes);
-      clear_bytes(lane, bytes + at, part.count * input.element_bytes, record_bytes);
+      put_whole(lane, part.elements, bytes + at, part.count * input.element_bytes, record_bytes);
     }
   }
 }
@@ -115,12 +69,13 @@ __global__ void __launch_bounds__(pack_threads)
     write_addressed(const Writer writer, const device_input input, const std::uint32_t* sizes,
                     const std::int64_t* granules, std::byte* bytes, const std::int64_t room,
                     const int granule, std::uint32_t* addresses) {
+  constexpr int lanes = Writer::lanes;
   __shared__ typename Writer::block_shared block;
-  __shared__ typename Writer::warp_shared own[pack_warps];
+  __shared__ typename Writer::warp_shared own[pack_groups<lanes>];
   writer.prepare(block);
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-  for (auto r = first_record(); r < input.all; r += record_step()) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  for (auto r = first_record<lanes>(); r < input.all; r += record_step<lanes>()) {
     const auto part = input[r];
     const auto flag = sizes[r] & whole_flag;
     const auto size = static_cast<int>(sizes[r] & ~whole_flag);
@@ -128,14 +83,30 @@ __global__ void __launch_bounds__(pack_threads)
     if (granules[r] * granule + round_up(size, granule) > room) continue;
     std::byte* to = bytes + granules[r] * granule;
     if (lane == 0) addresses[r] = static_cast<std::uint32_t>(granules[r]) | flag;
-    if (flag != 0) {
-      copy_record(lane, part.elements, to, size);
-    } else {
-      writer.write(lane, part.elements, part.column, part.count, to, block,
-                   own[threadIdx.x / warp_lanes]);
-    }
-    clear_bytes(lane, to, size, static_cast<int>(round_up(size, granule)));
+    put_addressed(writer, lane, part, sizes[r], granule, to, block, own[threadIdx.x / lanes]);
   }
+}
+
+/// As with_writer, but records that are short take no more lanes than they have vectors.
+template <class Use>
+auto with_narrow_writer(const packing& p, Use&& use) {
+  const auto bytes = record_shape(p.width).elements * p.element_bytes;
+  const auto by_lanes = [&]<template <class, int> class Writer, class Word>() {
+    if (bytes <= 4 * 16) return use.template operator()<Writer<Word, 4>>();
+    if (bytes <= 8 * 16) return use.template operator()<Writer<Word, 8>>();
+    if (bytes <= 16 * 16) return use.template operator()<Writer<Word, 16>>();
+    return use.template operator()<Writer<Word, warp_lanes>>();
+  };
+  if (p.how == codec::exponent) {
+    return p.element_bytes == 2 ? by_lanes.template operator()<exponent_writer, std::uint16_t>()
+                                : by_lanes.template operator()<exponent_writer, std::uint32_t>();
+  }
+  if (p.how == codec::sparse) {
+    return with_word(p.element_bytes, [&]<class Word>() {
+      return by_lanes.template operator()<sparse_writer, Word>();
+    });
+  }
+  return with_writer(p, use);
 }
 
 }  // namespace quipu::detail

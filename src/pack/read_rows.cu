@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pack/read_rows.hpp"
+
 #include "pack/check_pack.hpp"
+#include "pack/row_ids.cuh"
+#include "pack/warp_bytes.cuh"
 #include "pack/with_word.hpp"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/device_engine.cuh"
@@ -10,31 +14,38 @@ namespace quipu {
 
 namespace {
 
-/// Which row becomes output row k.
-struct row_choice {
-  const void* ids;    // null: first_row + k
-  const void* order;  // null: k is j
-  std::int64_t first_row, rows;
+/// Which row becomes an output row: the next one.
+struct rows_in_order {
+  static constexpr bool by_address = false;
+  std::int64_t first;
+
+  __device__ std::int64_t place(std::int64_t j) const { return j; }
+  __device__ bool is_place(std::int64_t, std::int64_t) const { return true; }
+  __device__ std::int64_t operator()(std::int64_t k) const { return first + k; }
+  __device__ bool is_there(std::int64_t) const { return true; }
+};
+
+/// Or that of an id.
+struct rows_by_id {
+  const void* ids;
+  const void* order;  // null: as they come
+  std::int64_t rows;
   std::int32_t id_bytes;
   id_policy policy;
+  bool by_address = order != nullptr;
 
-  __device__ std::int64_t entry(const void* of, std::int64_t k) const {
-    return id_bytes == 4 ? static_cast<const std::int32_t*>(of)[k]
-                         : static_cast<const std::int64_t*>(of)[k];
-  }
   /// The output row that is made as number j.
   __device__ std::int64_t place(std::int64_t j) const {
-    return order == nullptr ? j : entry(order, j);
-  }
-  __device__ std::int64_t operator()(std::int64_t k) const {
-    if (ids == nullptr) return first_row + k;
-    const std::int64_t id = entry(ids, k);
-    if (policy != id_policy::clamp) return id;
-    return id < 0 ? 0 : id >= rows ? rows - 1 : id;
+    return order == nullptr ? j : detail::id_at(order, id_bytes, j);
   }
   /// An order names output rows; any other number is passed over.
   __device__ bool is_place(std::int64_t k, std::int64_t output_rows) const {
     return order == nullptr || (k >= 0 && k < output_rows);
+  }
+  __device__ std::int64_t operator()(std::int64_t k) const {
+    const std::int64_t id = detail::id_at(ids, id_bytes, k);
+    if (policy != id_policy::clamp) return id;
+    return id < 0 ? 0 : id >= rows ? rows - 1 : id;
   }
   __device__ bool is_there(std::int64_t id) const {
     return policy == id_policy::trusted || (id >= 0 && id < rows);
@@ -61,7 +72,16 @@ struct row_sink {
     }
   }
   __device__ void fill(int lane, int lanes, int count, Word x) const {
-    for (int i = lane; i < count; i += lanes) to[i] = x;
+    constexpr int each = elements_of_lane<Word>;
+    const int whole = takes_vectors ? count / each * each : 0;
+    Word all[each];
+#pragma unroll
+    for (Word& one : all) one = x;
+    uint4 v;
+    memcpy(&v, all, sizeof v);
+    // They may yet be written over, and are not to leave the cache before.
+    for (int i = lane * each; i < whole; i += lanes * each) *reinterpret_cast<uint4*>(to + i) = v;
+    for (int i = whole + lane; i < count; i += lanes) to[i] = x;
   }
   __device__ void set(int place, Word x) const { to[place] = x; }
   /// Units of a record of so many bytes; the last one may be short.
@@ -98,93 +118,92 @@ struct row_sink {
   }
 };
 
-__device__ void note(std::int64_t* lowest, std::int64_t position) {
-  atomicMin(reinterpret_cast<unsigned long long*>(lowest),
-            static_cast<unsigned long long>(position));
-}
-
-/// A group of lanes a record.
-template <class Reader, class Word, int Lanes>
-__global__ void __launch_bounds__(256, Reader::least_blocks)
-    read_rows_kernel(const Reader reader, const row_choice choice, const std::int64_t output_rows,
+/// A group of lanes a record. Rows that keep few lanes busy have but one.
+template <class Reader, class Choice, class Word, int Lanes>
+__global__ void __launch_bounds__(Reader::most_threads, 1)
+    read_rows_kernel(const Reader reader, const Choice choice, const std::int64_t output_rows,
                      const std::int64_t records, const std::int64_t record_bytes, std::byte* output,
                      const std::int64_t stride, row_faults* faults) {
-  constexpr int groups = 256 / Lanes;
+  const int groups = static_cast<int>(blockDim.x) / Lanes;
   const int lane = static_cast<int>(threadIdx.x) % Lanes;
   const std::int64_t all = output_rows * records;
   for (std::int64_t g = std::int64_t{blockIdx.x} * groups + threadIdx.x / Lanes; g < all;
        g += std::int64_t{gridDim.x} * groups) {
-    const std::int64_t j = records == 1 ? g : g / records;
-    const std::int64_t part = records == 1 ? 0 : g - j * records;
+    const bool whole_row = Lanes < detail::warp_lanes || records == 1;
+    const std::int64_t j = whole_row ? g : g / records;
+    const std::int64_t part = whole_row ? 0 : g - j * records;
     const std::int64_t k = choice.place(j);
     if (!choice.is_place(k, output_rows)) continue;
     const std::int64_t row = choice(k);
     if (!choice.is_there(row)) {
-      if (faults != nullptr && lane == 0) note(&faults->id, k);
+      if (faults != nullptr && lane == 0) detail::note(&faults->id, k);
       continue;
     }
     auto* const to = output + k * stride + part * record_bytes;
     const row_sink<Word> sink{reinterpret_cast<Word*>(to),
                               reinterpret_cast<std::uintptr_t>(to) % 16 == 0};
-    if (!reader.read(lane, row, part, sink) && faults != nullptr && lane == 0) {
-      note(&faults->row, row);
+    if (!reader.read(lane, row, part, sink) && faults != nullptr) {
+      detail::note(&faults->row, row);
     }
   }
 }
 
+template <class Choice>
 struct read_job {
   const context& ctx;
   packed_view packed;
   mutable_table_view output;
-  row_choice choice;
+  Choice choice;
   row_faults* faults;
-  std::int32_t most_blocks;
+  std::int32_t most_multiprocessors;
+  detail::stage_window stage = {};
 
+  /// Where few multiprocessors are to work each has one large block; else all have small ones. An
+  /// order would be undone by more rows at a time than a quarter of them keep under way.
   template <class Word, int Lanes, class Reader>
   status run(const Reader& reader) const {
     const record_shape shape(packed.how->width);
-    constexpr std::int64_t groups = 256 / Lanes;
+    const std::int64_t few = most_multiprocessors > 0 ? most_multiprocessors
+                             : choice.by_address      ? (ctx.multiprocessors + 3) / 4
+                                                      : 0;
+    const int threads = few > 0 ? Reader::most_threads : 256;
+    const auto groups = threads / Lanes;
     const auto wanted = (output.rows * shape.records + groups - 1) / groups;
-    const std::int64_t most = most_blocks > 0 ? most_blocks : 0x7fffffff;
-    return detail::launch(ctx, read_rows_kernel<Reader, Word, Lanes>,
-                          dim3(static_cast<unsigned>(std::min(wanted, most))), 256,
-                          detail::start::in_order, reader, choice, output.rows, shape.records,
-                          shape.elements * packed.how->element_bytes, output.data,
-                          output.row_stride, faults);
+    const std::int64_t most = few > 0 ? few : 0x7fffffff;
+    return detail::launch(ctx, read_rows_kernel<Reader, Choice, Word, Lanes>,
+                          dim3(static_cast<unsigned>(std::min(wanted, most))),
+                          static_cast<unsigned>(threads), detail::start::in_order, reader, choice,
+                          output.rows, shape.records, shape.elements * packed.how->element_bytes,
+                          output.data, output.row_stride, faults);
   }
 
   /// As many lanes as a record keeps busy.
-  template <class Word, class Use>
-  status with_lanes(Use use) const {
-    const auto bytes = record_shape(packed.how->width).elements * packed.how->element_bytes;
-    constexpr auto unit = static_cast<std::int64_t>(sizeof(Word));
-    const auto of_lane = packed.how->how == codec::invariant
-                             ? unit * detail::invariant_columns::units_of_lane(sizeof(Word))
-                             : unit * elements_of_lane<Word>;
-    const auto vectors = (bytes + of_lane - 1) / of_lane;
-    if (vectors <= 8) return use.template operator()<8>();
-    if (vectors <= 16) return use.template operator()<16>();
-    return use.template operator()<32>();
-  }
   template <template <class, int> class Reader, class Word>
   status by_lanes() const {
-    return with_lanes<Word>(
-        [&]<int Lanes>() { return run<Word, Lanes>(Reader<Word, Lanes>(packed)); });
+    const auto bytes = record_shape(packed.how->width).elements * packed.how->element_bytes;
+    constexpr std::int64_t of_lane = Reader<Word, 8>::lane_bytes;
+    if (bytes <= 4 * of_lane) return run<Word, 4>(Reader<Word, 4>(packed, stage));
+    if (bytes <= 8 * of_lane) return run<Word, 8>(Reader<Word, 8>(packed, stage));
+    if (bytes <= 16 * of_lane) return run<Word, 16>(Reader<Word, 16>(packed, stage));
+    return run<Word, 32>(Reader<Word, 32>(packed, stage));
   }
   template <template <class, int> class Reader>
   status by_word(std::int32_t bytes) const {
     return detail::with_word(bytes, [&]<class Word>() { return by_lanes<Reader, Word>(); });
   }
+  /// Two vectors a lane where a record has them: one sum over fewer lanes serves both.
   template <class Word, int CodeBits, int Kept>
   status read_exponents() const {
-    return with_lanes<Word>([&]<int Lanes>() {
-      if constexpr (Lanes == 32) {
-        if (record_shape(packed.how->width).elements > 32 * elements_of_lane<Word>) {
-          return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, 2>(packed));
-        }
-      }
-      return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, 1>(packed));
-    });
+    const auto read = [&]<int Lanes, int Batch>() {
+      return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, Batch>(packed, stage));
+    };
+    constexpr int each = elements_of_lane<Word>;
+    const auto vectors = (record_shape(packed.how->width).elements + each - 1) / each;
+    if (vectors <= 4) return read.template operator()<4, 1>();
+    if (vectors <= 8) return read.template operator()<4, 2>();
+    if (vectors <= 16) return read.template operator()<8, 2>();
+    if (vectors <= 32) return read.template operator()<16, 2>();
+    return read.template operator()<32, 2>();
   }
   template <int CodeBits>
   status by_format() const {
@@ -214,25 +233,26 @@ struct read_job {
   }
 };
 
-status check_read(const context& ctx, const packed_view& v, const mutable_table_view& out,
-                  std::int32_t most_blocks) {
-  if (auto s = check_stream(ctx); !s.ok()) return s;
-  if (most_blocks < 0) return detail::wrong_argument("most_blocks: negative", 0, most_blocks);
-  if (auto s = detail::check_packed(v); !s.ok()) return s;
-  if (auto s = detail::check_table(out, *v.how, detail::output_messages); !s.ok()) return s;
-  if (!detail::is_aligned(out)) return detail::wrong_argument("output: elements are not aligned");
-  if (auto s = check_device_pointer(out.data, out.rows * out.width, detail::output_messages.null,
-                                    ctx.device);
-      !s.ok()) {
-    return s;
-  }
-  if (auto s = detail::check_apart(out, v, "output: overlaps the packed rows"); !s.ok()) return s;
-  return detail::check_on_device(ctx, v);
-}
+}  // namespace
 
-status check_faults(const context& ctx, const row_faults* faults) {
-  return check_device_pointer(faults, faults != nullptr ? 1 : 0, "faults: not device memory",
-                              ctx.device);
+namespace detail {
+
+status check_read(const context& ctx, const packed_view& v, const mutable_table_view& out,
+                  row_faults* faults, std::int32_t most_multiprocessors) {
+  if (auto s = check_stream(ctx); !s.ok()) return s;
+  if (most_multiprocessors < 0)
+    return wrong_argument("most_multiprocessors: negative", 0, most_multiprocessors);
+  if (auto s = check_packed(v); !s.ok()) return s;
+  if (auto s = check_table(out, *v.how, output_messages); !s.ok()) return s;
+  if (!is_aligned(out)) return wrong_argument("output: elements are not aligned");
+  for (auto s :
+       {check_device_pointer(out.data, out.rows * out.width, output_messages.null, ctx.device),
+        check_device_pointer(faults, faults != nullptr ? 1 : 0, "faults: not device memory",
+                             ctx.device)}) {
+    if (!s.ok()) return s;
+  }
+  if (auto s = check_apart(out, v, "output: overlaps the packed rows"); !s.ok()) return s;
+  return check_on_device(ctx, v);
 }
 
 status clear(const context& ctx, row_faults* faults) {
@@ -240,27 +260,39 @@ status clear(const context& ctx, row_faults* faults) {
   return from_cuda(cudaMemsetAsync(faults, 0xff, sizeof(row_faults), ctx.stream), "faults");
 }
 
-}  // namespace
+status read_rows(const context& ctx, const packed_view& v, const stage_window& stage,
+                 std::int64_t first_row, const mutable_table_view& output, row_faults* faults,
+                 std::int32_t most_multiprocessors) {
+  return read_job<rows_in_order>{ctx,  v, output, {first_row}, faults, most_multiprocessors,
+                                 stage}();
+}
+
+}  // namespace detail
 
 status unpack(const context& ctx, const unpack_args& a) {
   const detail::trace_range range("unpack");
   const device_guard guard(ctx.device);
-  if (auto s = check_read(ctx, a.packed, a.output, a.most_blocks); !s.ok()) return s;
+  if (auto s = detail::check_read(ctx, a.packed, a.output, a.faults, a.most_multiprocessors);
+      !s.ok()) {
+    return s;
+  }
   if (a.first_row < 0 || a.first_row > a.packed.rows - a.output.rows) {
     return failure(status_code::out_of_range, "first_row: rows that are not there", a.first_row,
                    a.packed.rows, a.first_row);
   }
-  if (auto s = check_faults(ctx, a.faults); !s.ok()) return s;
-  if (auto s = clear(ctx, a.faults); !s.ok()) return s;
-  const row_choice choice{nullptr, nullptr, a.first_row, a.packed.rows, 0, id_policy::trusted};
-  return read_job{ctx, a.packed, a.output, choice, a.faults, a.most_blocks}();
+  if (auto s = detail::clear(ctx, a.faults); !s.ok()) return s;
+  return detail::read_rows(ctx, a.packed, {}, a.first_row, a.output, a.faults,
+                           a.most_multiprocessors);
 }
 
 template <class I>
 status gather_rows(const context& ctx, const gather_rows_args<I>& a) {
   const detail::trace_range range("gather_rows");
   const device_guard guard(ctx.device);
-  if (auto s = check_read(ctx, a.packed, a.output, a.most_blocks); !s.ok()) return s;
+  if (auto s = detail::check_read(ctx, a.packed, a.output, a.faults, a.most_multiprocessors);
+      !s.ok()) {
+    return s;
+  }
   if (a.output.rows != a.ids.extent(0)) {
     return detail::wrong_argument("output: rows are not as many as ids", a.ids.extent(0),
                                   a.output.rows);
@@ -278,18 +310,13 @@ status gather_rows(const context& ctx, const gather_rows_args<I>& a) {
   for (auto s : {check_device_pointer(a.ids.data_handle(), a.ids.extent(0),
                                       "ids: not device memory", ctx.device),
                  check_device_pointer(a.order.data_handle(), ordered ? a.ids.extent(0) : 0,
-                                      "order: not device memory", ctx.device),
-                 check_faults(ctx, a.faults)}) {
+                                      "order: not device memory", ctx.device)}) {
     if (!s.ok()) return s;
   }
-  if (auto s = clear(ctx, a.faults); !s.ok()) return s;
-  const row_choice choice{a.ids.data_handle(),
-                          a.order.data_handle(),
-                          0,
-                          a.packed.rows,
-                          static_cast<std::int32_t>(sizeof(I)),
-                          a.policy};
-  return read_job{ctx, a.packed, a.output, choice, a.faults, a.most_blocks}();
+  if (auto s = detail::clear(ctx, a.faults); !s.ok()) return s;
+  const rows_by_id choice{a.ids.data_handle(), a.order.data_handle(), a.packed.rows,
+                          static_cast<std::int32_t>(sizeof(I)), a.policy};
+  return read_job<rows_by_id>{ctx, a.packed, a.output, choice, a.faults, a.most_multiprocessors}();
 }
 template status gather_rows(const context&, const gather_rows_args<std::int32_t>&);
 template status gather_rows(const context&, const gather_rows_args<std::int64_t>&);

@@ -7,22 +7,24 @@
 #include "quipu/pack/detail/device_records.cuh"
 #include "quipu/pack/detail/sparse_record.hpp"
 
-/// Writers of packed records: a warp a record, the same bytes as on the host.
+/// Writers of packed records: a group of `lanes` lanes a record, the same bytes as on the host.
 ///
 ///   size(lane, elements, column, count, block)           bytes of the record, -1 if it cannot be
 ///                                                        packed or had better not; in all lanes
 ///   write(lane, elements, column, count, to, block, own) the record; `to` has its size, or is a
 ///   slot
 ///
-/// `block` is what a block shares, set up by `prepare`; `own` what a warp has for itself.
+/// `block` is what a block shares, set up by `prepare`; `own` what a group has for itself.
 namespace quipu::detail {
 
-template <class Word>
+template <class Word, int Lanes = warp_lanes>
 class sparse_writer {
   static constexpr int word_bytes = static_cast<int>(sizeof(Word));
+  static constexpr int each = elements_of_lane<Word>;
 
  public:
   static constexpr bool in_slots = false;
+  static constexpr int lanes = Lanes;
   using block_shared = nothing_shared;
   using warp_shared = nothing_shared;
   sparse_writer(const packing& p, const std::byte*)
@@ -38,70 +40,126 @@ class sparse_writer {
   __device__ void write(int lane, const std::byte* elements, std::int64_t, int count,
                         std::byte* record, const block_shared&, warp_shared&) const {
     const auto c = choose(lane, elements, count);
-    clear_bytes(lane, record, 0, static_cast<int>(c.parts.bytes));
-    __syncwarp();
+    const auto form = c.parts.form;
     if (lane < 2) {
-      const unsigned head =
-          static_cast<unsigned>(c.parts.form) << 13 | static_cast<unsigned>(c.stored);
+      const unsigned head = static_cast<unsigned>(form) << 13 | static_cast<unsigned>(c.stored);
       record[lane] = static_cast<std::byte>(head >> (8 * lane));
     }
-    std::byte* places = record + c.parts.places;
+    const auto hole = c.parts.values < c.parts.bytes ? c.parts.values : c.parts.bytes;
+    if (form != sparse_form::units) clear_bytes<Lanes>(lane, record, 2, static_cast<int>(hole));
+    const bool is_map = form == sparse_form::mapped;
     int seen = 0;
-    for (int from = 0; from < count; from += warp_lanes) {
-      const int i = from + lane;
-      const Word x = i < count ? load(elements, i) : fill_;
-      const unsigned stored = __ballot_sync(~0u, x != fill_);
-      const int k = seen + __popc(stored & ((1u << lane) - 1));
-      seen += __popc(stored);
-      if (c.parts.form == sparse_form::mapped && lane < 4 && from + 8 * lane < count) {
-        places[from / 8 + lane] = static_cast<std::byte>(stored >> (8 * lane));
-      }
-      if (x == fill_) continue;
-      const bool one_value = c.parts.form == sparse_form::same;
-      if (c.parts.form != sparse_form::units && (!one_value || k == 0)) {
-        store(record + c.parts.values + k * word_bytes, x);
-      }
-      if (c.parts.form == sparse_form::mapped) continue;
-      if (count <= 256) {
-        places[k] = static_cast<std::byte>(i);
-      } else {
-        places[2 * k] = static_cast<std::byte>(i);
-        places[2 * k + 1] = static_cast<std::byte>(i >> 8);
+    for (int from = 0; from < count; from += Lanes * each) {
+      const auto v = load(lane, elements, from, count);
+      const unsigned stored = stored_of(v);
+      int all;
+      int k = seen + sum_before<Lanes>(__popc(stored), lane, all);
+      seen += all;
+      if (is_map) put_map(lane, record + c.parts.places, from, count, stored);
+#pragma unroll
+      for (int e = 0; e < each; ++e) {
+        if ((stored >> e & 1u) == 0) continue;
+        if (is_map || form == sparse_form::listed || (form == sparse_form::same && k == 0)) {
+          store(record + c.parts.values + k * word_bytes, v.x[e]);
+        }
+        if (!is_map) put_place(record + c.parts.places, k, from + lane * each + e, count);
+        ++k;
       }
     }
-    __syncwarp();
+    sync();
   }
 
  private:
+  __device__ static void sync() { __syncwarp(group_mask<Lanes>()); }
   struct chosen {
     sparse_parts parts;
     int stored;
   };
-  __device__ static Word load(const std::byte* elements, int i) {
-    return __ldg(reinterpret_cast<const Word*>(elements) + i);
+  struct loaded {
+    Word x[each];
+    int here;
+  };
+  __device__ static loaded load(int lane, const std::byte* elements, int from, int count) {
+    const int i = from + lane * each;
+    loaded v;
+    v.here = count - i < 0 ? 0 : count - i < each ? count - i : each;
+    const auto* words = reinterpret_cast<const Word*>(elements) + i;
+    if (v.here == each && reinterpret_cast<std::uintptr_t>(words) % 16 == 0) {
+      const uint4 all = __ldg(reinterpret_cast<const uint4*>(words));
+      memcpy(v.x, &all, sizeof all);
+    } else {
+#pragma unroll
+      for (int e = 0; e < each; ++e) v.x[e] = e < v.here ? __ldg(words + e) : Word{0};
+    }
+    return v;
   }
+  /// A bit for each element that is not the usual one.
+  __device__ unsigned stored_of(const loaded& v) const {
+    unsigned stored = 0;
+#pragma unroll
+    for (int e = 0; e < each; ++e) {
+      stored |= (e < v.here && v.x[e] != fill_ ? 1u : 0u) << e;
+    }
+    return stored;
+  }
+  /// A word at a multiple of its size up to 4.
   __device__ static void store(std::byte* to, Word x) {
-    for (int b = 0; b < word_bytes; ++b) {
-      to[b] = static_cast<std::byte>(static_cast<std::uint64_t>(x) >> (8 * b));
+    if constexpr (word_bytes == 8) {
+      reinterpret_cast<std::uint32_t*>(to)[0] = static_cast<std::uint32_t>(x);
+      reinterpret_cast<std::uint32_t*>(to)[1] = static_cast<std::uint32_t>(x >> 32);
+    } else {
+      *reinterpret_cast<Word*>(to) = x;
     }
   }
+  __device__ static void put_place(std::byte* places, int k, int place, int count) {
+    if (count <= 256) {
+      places[k] = static_cast<std::byte>(place);
+    } else {
+      places[2 * k] = static_cast<std::byte>(place);
+      places[2 * k + 1] = static_cast<std::byte>(place >> 8);
+    }
+  }
+  /// The bits of a batch; neighbours share a byte where each has fewer than 8.
+  __device__ static void put_map(int lane, std::byte* map, int from, int count, unsigned bits) {
+    constexpr int neighbours = each < 8 ? 8 / each : 1;
+    bits <<= lane % neighbours * each;
+#pragma unroll
+    for (int offset = 1; offset < neighbours; offset *= 2) {
+      bits |= __shfl_xor_sync(group_mask<Lanes>(), bits, offset);
+    }
+    const int i = from + lane * each;
+    if (lane % neighbours != 0) return;
+    if (i < count) map[i / 8] = static_cast<std::byte>(bits);
+    if (each > 8 && i + 8 < count) map[i / 8 + 1] = static_cast<std::byte>(bits >> 8);
+  }
+
   /// As on the host: the shortest form; of equals the first.
   __device__ chosen choose(int lane, const std::byte* elements, int count) const {
-    int stored = 0;
-    bool other_than_unit = false, other_than_first = false;
+    int stored = 0, first_at = record_shape::most;  // of this lane, then of all
     Word first{};
-    for (int from = 0; from < count; from += warp_lanes) {
-      const int i = from + lane;
-      const Word x = i < count ? load(elements, i) : fill_;
-      const unsigned here = __ballot_sync(~0u, x != fill_);
-      if (here == 0) continue;
-      if (stored == 0) first = __shfl_sync(~0u, x, __ffs(static_cast<int>(here)) - 1);
-      stored += __popc(here);
-      other_than_unit = other_than_unit || (x != fill_ && x != unit_);
-      other_than_first = other_than_first || (x != fill_ && x != first);
+    bool are_units = true, are_same = true;
+    for (int from = 0; from < count; from += Lanes * each) {
+      const auto v = load(lane, elements, from, count);
+#pragma unroll
+      for (int e = 0; e < each; ++e) {
+        if (e >= v.here || v.x[e] == fill_) continue;
+        if (stored++ == 0) {
+          first = v.x[e];
+          first_at = from + lane * each + e;
+        }
+        are_units = are_units && v.x[e] == unit_;
+        are_same = are_same && v.x[e] == first;
+      }
     }
-    const bool are_units = !any_of_group<warp_lanes>(other_than_unit);
-    const bool are_same = !any_of_group<warp_lanes>(other_than_first);
+    const bool has_any = stored > 0;
+#pragma unroll
+    for (int offset = Lanes / 2; offset > 0; offset /= 2) {
+      first_at = min(first_at, __shfl_xor_sync(group_mask<Lanes>(), first_at, offset));
+    }
+    const Word first_of_all = tell_group<Lanes>(first, first_at / each % Lanes);
+    stored = sum_group<Lanes>(stored);
+    are_units = !any_of_group<Lanes>(!are_units);
+    are_same = !any_of_group<Lanes>(has_any && (!are_same || first != first_of_all));
     chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored};
     const auto consider = [&](sparse_form form) {
       const sparse_parts parts(form, stored, count, word_bytes);
@@ -124,6 +182,7 @@ class invariant_writer {
 
  public:
   static constexpr bool in_slots = false;
+  static constexpr int lanes = warp_lanes;
   using block_shared = nothing_shared;
   struct warp_shared {
     std::uint32_t words[warp_lanes * unit_bits / 32 + 2];

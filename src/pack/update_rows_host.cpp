@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unordered_set>
 #include <vector>
 
+#include "pack/check_update.hpp"
 #include "pack/host_rows.hpp"
-#include "quipu/pack/pack.hpp"
 
 namespace quipu {
 
@@ -61,13 +62,18 @@ class row_updater {
       return fits || has_overflow(record) ? 0 : places_.record_bytes();
     } else {
       const auto wanted = stored_size(size, count);
-      std::int64_t there = 0;
-      if (places_.read(coder_, row, part, old_.data())) {
-        there = stored_size(places_.is_whole(record) ? -1 : coder_.size(old_.data(), column, count),
-                            count);
-      }
-      return wanted <= there ? 0 : wanted;
+      return wanted <= place_bytes(row, part) ? 0 : wanted;
     }
+  }
+  /// What the granules of a record with an address hold; 0 if it is malformed.
+  std::int64_t place_bytes(std::int64_t row, std::int64_t part) {
+    if (!places_.read(coder_, row, part, old_.data())) return 0;
+    const auto& shape = places_.shape();
+    const auto record = row * shape.records + part;
+    const auto column = shape.begin(part), count = shape.count(part);
+    const auto bytes =
+        stored_size(places_.is_whole(record) ? -1 : coder_.size(old_.data(), column, count), count);
+    return places_.address(record) + bytes <= view_.byte_count ? bytes : 0;
   }
   /// Bytes of a record that has an address; `size` is -1 if it lies there as it is.
   std::int64_t stored_size(std::int64_t size, std::int64_t count) const {
@@ -98,30 +104,41 @@ class row_updater {
   std::vector<std::byte> old_;
 };
 
-}  // namespace
+/// Of every position, whether no later one has its id.
+template <class I>
+std::vector<bool> last_of_their_ids(const vector_view<const I>& ids) {
+  const auto size = ids.extent(0);
+  std::vector<bool> is_last(static_cast<std::size_t>(size));
+  std::unordered_set<I> seen;
+  for (auto k = size - 1; k >= 0; --k) {
+    is_last[static_cast<std::size_t>(k)] = seen.insert(ids[k]).second;
+  }
+  return is_last;
+}
 
 template <class I>
-status update_rows(const host_context&, const update_rows_args<I>& a) {
-  if (auto s = check_packed(a.packed); !s.ok()) return s;
-  if (a.packed.used == nullptr) return wrong_argument("packed: used is null");
+status check_arguments(const update_rows_args<I>& a) {
+  if (auto s = check_update(a); !s.ok()) return s;
   const auto slots =
       a.packed.how->has_slots() ? a.packed.rows * slot_bytes_of_row(*a.packed.how) : 0;
   if (*a.packed.used < slots || *a.packed.used > a.packed.byte_count) {
     return wrong_argument("packed: used lies outside its bytes", a.packed.byte_count,
                           *a.packed.used);
   }
-  if (auto s = check_table(a.input, *a.packed.how, input_messages); !s.ok()) {
-    return s;
-  }
-  if (a.input.rows != a.ids.extent(0)) {
-    return wrong_argument("input: rows are not as many as ids", a.ids.extent(0), a.input.rows);
-  }
-  if (auto s = check_ids(a.ids, a.packed.rows, id_policy::refuse); !s.ok()) return s;
-  if (auto s = check_apart(a.input, a.packed, "input: overlaps the packed rows"); !s.ok()) return s;
+  return check_ids(a.ids, a.packed.rows, id_policy::refuse);
+}
+
+}  // namespace
+
+template <class I>
+status update_rows(const host_context&, const update_rows_args<I>& a) {
+  if (auto s = check_arguments(a); !s.ok()) return s;
   return catch_no_memory([&]() -> status {
+    const auto is_last = last_of_their_ids(a.ids);
     return with_coder(*a.packed.how, [&](const auto& coder) -> status {
       row_updater updater(coder, a.packed);
       for (std::int64_t k = 0; k < a.ids.extent(0); ++k) {
+        if (!is_last[static_cast<std::size_t>(k)]) continue;
         if (updater.room_for(a.input, k, a.ids[k]) < 0) {
           return failure(status_code::workspace_too_small, "packed: no spare room for a longer row",
                          k);

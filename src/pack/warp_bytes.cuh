@@ -11,9 +11,10 @@ constexpr int warp_lanes = 32;
 
 struct nothing_shared {};
 
-/// Zeros for bytes [from, to), by a warp.
+/// Zeros for bytes [from, to), by a group of lanes.
+template <int Lanes = warp_lanes>
 __device__ inline void clear_bytes(int lane, std::byte* bytes, int from, int to) {
-  for (int b = from + lane; b < to; b += warp_lanes) bytes[b] = std::byte{0};
+  for (int b = from + lane; b < to; b += Lanes) bytes[b] = std::byte{0};
 }
 
 }  // namespace quipu::detail

@@ -1,56 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quipu/pack/pack.hpp"
 
-#include "pack/tables.hpp"
-#include "support/device.hpp"
+#include "pack/device_tables.hpp"
 
 using namespace quipu;
 using namespace quipu_test;
 
 namespace {
-
-/// A table in device memory, with room around it that must stay as it was.
-struct device_table {
-  device_table(const context& ctx, const stored_table& like, std::int64_t rows, std::int64_t gap)
-      : shape(like), stride((like.width + gap) * like.element_bytes) {
-    shape.rows = rows;
-    memory = check(make_device_buffer<std::byte>(ctx, rows * stride + 64));
-  }
-  mutable_table_view view() {
-    return {memory.data(), shape.rows, shape.width, shape.element_bytes, stride, shape.format};
-  }
-  void poison(const context& ctx) {
-    check(from_cuda(cudaMemsetAsync(memory.data(), 0xa5, memory.bytes(), ctx.stream), "poison"));
-  }
-  /// The rows, after a look at what lies between and behind them.
-  std::vector<std::byte> rows(const context& ctx) const {
-    const auto all = check(to_host(ctx, memory));
-    std::vector<std::byte> rows;
-    bool intact = true;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto row = static_cast<std::int64_t>(i) / stride;
-      const auto at = static_cast<std::int64_t>(i) % stride;
-      if (row < shape.rows && at < shape.row_bytes()) {
-        rows.push_back(all[i]);
-      } else {
-        intact = intact && all[i] == std::byte{0xa5};
-      }
-    }
-    CHECK(intact);
-    return rows;
-  }
-
-  stored_table shape;
-  std::int64_t stride;
-  buffer<std::byte> memory;
-};
-
-buffer<row_faults> make_faults(const context& ctx) {
-  return check(make_device_buffer<row_faults>(ctx, 1));
-}
-row_faults read_faults(const context& ctx, const buffer<row_faults>& b) {
-  return check(to_host(ctx, b)).front();
-}
 
 std::vector<std::byte> expected_rows(const stored_table& t, const std::vector<std::int64_t>& ids) {
   std::vector<std::byte> rows;
@@ -292,27 +248,37 @@ TEST_CASE("device: ids that are not there are told by place, and malformed rows 
   }
 }
 
+namespace {
+
+/// Positions by id, or by ranges of two rows of 300; equal ones as they come.
+void check_order(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& positions,
+                 bool grouped) {
+  const auto key = [&](std::int32_t k) {
+    const auto id = ids[static_cast<std::size_t>(k)];
+    return grouped ? id / 2 : id;
+  };
+  REQUIRE(positions.size() == ids.size());
+  for (std::size_t k = 1; k < positions.size(); ++k) {
+    const auto a = positions[k - 1], b = positions[k];
+    CHECK((key(a) < key(b) || (key(a) == key(b) && a < b)));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("device: an order changes when rows are read, not what") {
   const auto ctx = test::device_context();
   const auto table = many_tables(300, 64)[24].second;
   std::mt19937_64 random(4);
-  for (const std::int64_t size : {0, 1, 5000}) {
+  for (const auto& [size, rows] : {std::pair{0, 0}, {1, 300}, {5000, 0}, {5000, 300}}) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(size));
     for (auto& id : ids) id = static_cast<std::int32_t>(random() % 300);
     const auto on_device = check(to_device(ctx, ids));
     auto order = check(make_device_buffer<std::int32_t>(ctx, size));
     const order_rows_args<std::int32_t> sort{
         make_vector_view<const std::int32_t>(on_device.data(), size),
-        make_vector_view(order.data(), size)};
+        make_vector_view(order.data(), size), rows};
     test::guarded_workspace space(ctx, workspace_bytes(ctx, sort));
-    check(order_rows(ctx, sort, space.get()));
-    auto positions = check(to_host(ctx, order));
-    CHECK(space.intact());
-    for (std::size_t k = 1; k < positions.size(); ++k) {
-      const auto a = ids[static_cast<std::size_t>(positions[k - 1])];
-      const auto b = ids[static_cast<std::size_t>(positions[k])];
-      CHECK((a < b || (a == b && positions[k - 1] < positions[k])));
-    }
     if (size > 1) {
       auto small = space.get();
       small.bytes -= 1;
@@ -323,16 +289,62 @@ TEST_CASE("device: an order changes when rows are read, not what") {
       auto pinned = check(to_pinned(ctx, packed.view()));
       device_table plain(ctx, table, size, 0), ordered(ctx, table, size, 0);
       plain.poison(ctx);
-      ordered.poison(ctx);
       gather_rows_args<std::int32_t> a{pinned.view(), sort.ids, plain.view(), id_policy::trusted};
       check(gather_rows(ctx, a));
       a.output = ordered.view();
       a.order = make_vector_view<const std::int32_t>(order.data(), size);
-      a.most_blocks = 3;
-      check(gather_rows(ctx, a));
-      CHECK(plain.rows(ctx) == ordered.rows(ctx));
+      a.most_multiprocessors = p.how == codec::raw ? 0 : 3;
+      for (const auto mode : test::run_modes) {
+        test::run(
+            ctx, mode, [&](const context& c) { ordered.poison(c); },
+            [&](const context& c) {
+              const auto s = order_rows(c, sort, space.get());
+              return s.ok() ? gather_rows(c, a) : s;
+            });
+        CHECK(plain.rows(ctx) == ordered.rows(ctx));
+      }
       CHECK(!order_pays(pinned.view(), size));
     }
+    CHECK(space.intact());
+    check_order(ids, check(to_host(ctx, order)), rows > 0);
+  }
+}
+
+// Each with tables, workspace and outputs of its own.
+TEST_CASE("device: two streams pack and unpack at the same time") {
+  const auto ctx = test::device_context();
+  const test::own_stream other_stream;
+  const context streams[] = {ctx, ctx.on(other_stream.get())};
+  const auto tables = many_tables(20000, 65);
+  struct work {
+    work(const context& c, const stored_table& t, const packing& p)
+        : input(c, t, t.rows, 0),
+          output(c, t, t.rows, 0),
+          made(check(to_device(c, pack_all(t, p).view()))) {
+      check(detail::copy_bytes(c, input.memory.data(), t.bytes.data(), t.bytes.size()));
+      const pack_args a{input.view(), made.view()};
+      space = check(make_device_buffer<char>(c, static_cast<std::int64_t>(workspace_bytes(c, a))));
+    }
+    void enqueue(const context& c) {
+      for (int k = 0; k < 10; ++k) {
+        output.poison(c);
+        check(pack(c, {input.view(), made.view()}, {space.data(), space.bytes()}));
+        check(unpack(c, {made.view(), output.view()}));
+      }
+    }
+    device_table input, output;
+    packed_table made;
+    buffer<char> space;
+  };
+  const auto &first = tables[24].second, &second = tables[25].second;
+  for (std::size_t which = 1; which < packings_of(first).size(); ++which) {
+    work one(streams[0], first, packings_of(first)[which]);
+    work two(streams[1], second, packings_of(second)[which]);
+    one.enqueue(streams[0]);
+    two.enqueue(streams[1]);
+    check(synchronize(streams[1]));
+    CHECK(one.output.rows(streams[0]) == first.bytes);
+    CHECK(two.output.rows(streams[1]) == second.bytes);
   }
 }
 

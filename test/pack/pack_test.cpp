@@ -392,6 +392,63 @@ TEST_CASE("rows can be written anew, longer ones while there is room") {
   }
 }
 
+TEST_CASE("of an id given more than once only the last row is written") {
+  for (const auto& [name, table] : many_tables(12, 33)) {
+    auto rows = table.poisoned(6);
+    std::mt19937_64 random(5);
+    for (auto& b : rows.bytes) b = static_cast<std::byte>(random());
+    // Of ids[k], the last rows alone are at 1, 3 and 5.
+    const std::int64_t ids[] = {7, 0, 2, 7, 2, 2}, last_ids[] = {0, 7, 2};
+    auto last_rows = table.poisoned(3);
+    for (int k = 0; k < 3; ++k) {
+      std::copy_n(rows.bytes.begin() + (2 * k + 1) * table.row_bytes(), table.row_bytes(),
+                  last_rows.bytes.begin() + k * table.row_bytes());
+    }
+    for (const auto& p : packings_of(table)) {
+      INFO(name << ", " << name_of(p.how));
+      packed_options o;
+      o.growth = expansion::allow;
+      o.spare_rows = 3;
+      auto all = check(make_packed(two, table.view(), p, o));
+      auto last = check(make_packed(two, table.view(), p, o));
+      check(update_rows<std::int64_t>(two, {all.view(), make_vector_view(ids, 6), rows.view()}));
+      check(update_rows<std::int64_t>(
+          two, {last.view(), make_vector_view(last_ids, 3), last_rows.view()}));
+      CHECK(*all.view().used == *last.view().used);
+      CHECK(bytes_of(all) == bytes_of(last));
+    }
+  }
+}
+
+TEST_CASE("a row that a later one replaces takes no room") {
+  const auto table = make_table(8, 64, 4, number_format::float32, [](auto) { return 0x3f800000; });
+  std::mt19937_64 random(5);
+  const auto other = make_table(5, 64, 4, number_format::float32, [&](auto) { return random(); });
+  for (const auto& p : packings_of(table)) {
+    if (p.how == codec::raw) continue;
+    INFO(name_of(p.how));
+    packed_options o;
+    o.spare_rows = 2;
+    auto packed = check(make_packed(two, table.view(), p, o));
+    const auto v = packed.view();
+    const std::int64_t ids[] = {3, 3, 3, 3, 5};
+    check(update_rows<std::int64_t>(two, {v, make_vector_view(ids, 5), other.view()}));
+    auto out = table.poisoned();
+    check(unpack_all(packed, out));
+    for (std::int64_t i = 0; i < 8; ++i) {
+      CHECK(out.row(i) == (i == 3 ? other.row(3) : i == 5 ? other.row(4) : table.row(i)));
+    }
+    // The last row of an id lies behind one without room, so that none is written.
+    const std::int64_t more[] = {1, 2, 4, 6, 1};
+    const auto s = update_rows<std::int64_t>(two, {v, make_vector_view(more, 5), other.view()});
+    CHECK(s.code == status_code::workspace_too_small);
+    CHECK(s.position == 1);
+    auto same = table.poisoned();
+    check(unpack_all(packed, same));
+    CHECK(same.row(1) == table.row(1));
+  }
+}
+
 TEST_CASE("a row for which there is no room is named, and stays") {
   const auto table = make_table(8, 64, 4, number_format::float32, [](auto) { return 0x3f800000; });
   std::mt19937_64 random(5);

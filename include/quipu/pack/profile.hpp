@@ -41,14 +41,18 @@ struct table_profile {
   std::vector<packing_estimate> packings;
 };
 
-/// Looks at a table. Allocates. Errors: invalid_argument for a table that is none and for options
-/// out of range, by name; out_of_memory.
+/// Looks at a table; of one that lies in memory of the device, or in pinned memory, at the same
+/// rows, which are copied to the host and looked at there by as many threads as help. Allocates,
+/// and waits for the stream. Errors: invalid_argument for a table that is none and for options out
+/// of range, by name; out_of_memory; cuda_error.
 result<table_profile> make_profile(const host_context&, const table_view&,
                                    const profile_options& = {});
+result<table_profile> make_profile(const context&, const table_view&, const profile_options& = {});
 
 enum class packing_goal : std::uint8_t {
-  smallest,  ///< fewest bytes: for files and for rows that come over a link
+  smallest,  ///< fewest bytes: for files, and for whole tables that come over a link
   memory,    ///< fewest bytes of what decodes as quickly as memory delivers
+  link,      ///< fewest fetches: for rows that a device gathers from pinned memory
 };
 
 /// The packing of a profile that serves a goal best.

@@ -13,9 +13,9 @@
 ///   invariant records, whose `Word` is a unit: of a record of so many bytes, whose last unit may
 ///   be short
 ///
-/// `read(lane, row, part, sink)` tells, in every lane, whether the record is sound; of one that is
-/// not some elements may be handed over. Nothing outside the packed bytes is read. A kernel of 256
-/// threads does well with `least_blocks` a multiprocessor.
+/// `read(lane, row, part, sink)` tells whether the record is sound as far as this lane saw: of one
+/// that is not at least one lane says so, and some elements may be handed over. Nothing outside the
+/// packed bytes is read. A multiprocessor does well with `most_threads` of them.
 #include "quipu/pack/detail/device_records.cuh"
 #include "quipu/pack/detail/exponent_reader.cuh"
 #include "quipu/pack/detail/invariant_reader.cuh"

@@ -7,6 +7,7 @@
 
 #include "quipu/lane/group.hpp"
 #include "quipu/pack/detail/bit_stream.hpp"
+#include "quipu/pack/detail/stage_window.hpp"
 #include "quipu/pack/packed_table.hpp"
 
 namespace quipu {
@@ -16,15 +17,17 @@ inline constexpr int elements_of_lane = 16 / static_cast<int>(sizeof(Word));
 
 namespace detail {
 
-/// Records of a packed table as kernels see them. Inside a record 32 bits count everything.
+/// Records of a packed table as kernels see them; places are counted from `bytes` on, of rows in a
+/// stage too. Inside a record 32 bits count everything.
 struct device_records {
   const std::byte* bytes;
-  std::int64_t byte_count;
+  std::int64_t first_byte = 0, byte_count;  // records with addresses lie in between
   const std::uint32_t* addresses;
   std::int64_t row_bytes, overflow, records, width;
   std::int32_t slot_bytes, record_bytes, elements, granule, element_bytes;
+  bool over_link;  // the bytes lie in memory of the host
 
-  explicit device_records(const packed_view& v)
+  explicit device_records(const packed_view& v, const stage_window& stage)
       : bytes(v.bytes),
         byte_count(v.byte_count),
         addresses(v.addresses),
@@ -38,9 +41,28 @@ struct device_records {
     elements = static_cast<std::int32_t>(shape.elements);
     width = shape.width;
     record_bytes = elements * element_bytes;
+    if (stage.bytes != nullptr) move_to(stage, v.how->has_slots());
+    over_link = stage.bytes == nullptr && lies_on_host(v.bytes);
+  }
+  static bool lies_on_host(const std::byte* bytes) {
+    cudaPointerAttributes a{};
+    return cudaPointerGetAttributes(&a, bytes) == cudaSuccess && a.type == cudaMemoryTypeHost;
+  }
+  /// Slots that overflow still speak of the table.
+  void move_to(const stage_window& stage, bool has_slots) {
+    const auto* there = stage.bytes - stage.first;
+    const auto back = has_slots ? bytes - there : 0;
+    overflow += back;
+    byte_count = has_slots ? byte_count + back : stage.first + stage.size;
+    first_byte = stage.first;
+    bytes = there;
   }
   __device__ int count(std::int64_t part) const {
     return part + 1 < records ? elements : static_cast<int>(width - part * elements);
+  }
+  /// Bytes that a record with an address has at most; fewer than none if it is not here.
+  __device__ std::int64_t room_at(std::int64_t at) const {
+    return at < first_byte ? -1 : byte_count - at;
   }
   __device__ const std::byte* slot(std::int64_t row, std::int64_t part) const {
     return bytes + row * row_bytes + part * slot_bytes;
@@ -74,9 +96,23 @@ __device__ inline int sum_before(int n, int lane, int& all) {
   return sum - n;
 }
 
+/// Asks for the bytes of a record in whole lines, a vector a lane, before its parts are read one by
+/// one: over a link it is fetches that count. What it returns is to be waited for. Nothing behind
+/// `end` is read.
 template <int Lanes>
-__device__ inline bool any_of_group(bool condition) {
-  return __any_sync(group_mask<Lanes>(), condition) != 0;
+__device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes,
+                                      const std::byte* end) {
+  constexpr std::uintptr_t line = 128;
+  const auto first = reinterpret_cast<std::uintptr_t>(from);
+  const auto last = reinterpret_cast<std::uintptr_t>(end);
+  std::uint32_t seen = 0;
+  for (auto at = first / line * line + 16 * static_cast<unsigned>(lane);
+       at < first + static_cast<unsigned>(bytes); at += 16 * Lanes) {
+    if (at + 16 <= first || at + 16 > last) continue;
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(at));
+    seen ^= v.x ^ v.y ^ v.z ^ v.w;
+  }
+  return seen;
 }
 
 /// An element at any address.
@@ -120,9 +156,11 @@ __device__ inline void read_whole(int lane, const std::byte* from, int count, co
 /// codec::raw.
 template <class Word, int Lanes>
 struct raw_reader {
-  static constexpr int least_blocks = 1;
+  static constexpr int most_threads = 1024;
+  static constexpr int lane_bytes = 16;
   detail::device_records rows;
-  explicit raw_reader(const packed_view& v) : rows(v) {}
+  explicit raw_reader(const packed_view& v, const detail::stage_window& stage = {})
+      : rows(v, stage) {}
 
   template <class Sink>
   __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {

@@ -10,14 +10,16 @@ namespace quipu {
 /// mantissa; 0: any number of any. `Batch` vectors a lane are read at a time.
 template <class Word, int CodeBits, int Kept, int Lanes, int Batch>
 class exponent_reader {
-  static_assert(Batch == 1 || Batch == 2);
   static constexpr int each = elements_of_lane<Word>;
+  static constexpr int count_bits = 32 / Batch;  // of a vector's escapes, over all lanes
+  static_assert(Batch == 1 || Batch == 2);
   static constexpr int step = Batch * Lanes * each;
   static constexpr int escape = (1 << CodeBits) - 1;
 
  public:
-  static constexpr int least_blocks = 4;
-  explicit exponent_reader(const packed_view& v) : rows_(v), base_(nullptr) {
+  static constexpr int most_threads = 1024;
+  explicit exponent_reader(const packed_view& v, const detail::stage_window& stage = {})
+      : rows_(v, stage), base_(nullptr) {
     const auto& p = *v.how;
     const auto field = detail::exponent_field_of(p.format);
     shift_ = field.shift;
@@ -36,15 +38,18 @@ class exponent_reader {
   template <class Sink>
   __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
     record r{rows_.slot(row, part), part, rows_.count(part), kept_bits(), rows_.slot_bytes};
-    // All that the first elements need is on its way before the tag is looked at.
-    const auto tag = __ldg(reinterpret_cast<const std::uint8_t*>(r.slot) + r.end);
     if (!r.fits(0, 0)) r.count = 0;
+    const std::uint32_t touched = touch_short(lane, r);
     std::uint32_t window = load_window(lane, r);
     int from = 0;
     const int whole = r.count & ~(step - 1);
     loaded next;
     if (whole > 0) next = load<true>(lane, r, 0);
-    if (tag == static_cast<std::uint8_t>(detail::overflow_tag)) {
+    // Of short records the tag is waited for together with the rest, or other loads would begin
+    // after it came.
+    const std::uint32_t tag = __ldg(reinterpret_cast<const std::uint8_t*>(r.slot) + r.end);
+    const std::uint32_t rest = (Lanes < 32 ? touched ^ next.codes[0] : touched) & nothing_;
+    if ((tag | rest) == static_cast<std::uint32_t>(detail::overflow_tag)) {
       return read_overflow(lane, r.slot, rows_.count(part), sink);
     }
     if (r.count == 0) return false;
@@ -54,7 +59,7 @@ class exponent_reader {
       read_batch<true>(lane, r, from, now, window, sink);
     }
     if (from < r.count) read_batch<false>(lane, r, from, load<false>(lane, r, from), window, sink);
-    return !detail::any_of_group<Lanes>(!r.sound) && r.fits(r.nexts_seen, r.bytes_seen);
+    return r.sound && r.fits(r.nexts_seen, r.bytes_seen);
   }
 
  private:
@@ -77,7 +82,7 @@ class exponent_reader {
     }
   };
 
-  static constexpr int kept_words = Kept == 24 ? 3 : 2;
+  static constexpr int kept_words = Kept == 24 ? 3 : Kept == 8 ? 2 : 4;
   static constexpr int halves = each > 4 ? 2 : 1;  // words of four exponents, a byte each
   /// What the elements of a lane are made of, `Batch` times `each` of them.
   struct loaded {
@@ -87,6 +92,14 @@ class exponent_reader {
   struct exponent_bytes {
     std::uint32_t of[halves];
   };
+
+  /// Longer records are read in long pieces anyway.
+  __device__ std::uint32_t touch_short(int lane, const record& r) const {
+    constexpr int enough = 512;
+    if (!rows_.over_link) return 0;
+    return detail::touch<Lanes>(lane, r.slot, min(rows_.slot_bytes, enough),
+                                rows_.bytes + rows_.byte_count);
+  }
 
   __device__ int kept_bits() const { return Kept > 0 ? Kept : kept_bits_; }
   __device__ static std::uint32_t low_bits_of(int count) {
@@ -113,9 +126,30 @@ class exponent_reader {
         l.kept[b][0] = detail::word_at(r.slot, first);
         if (Whole || r.count - i > 1) l.kept[b][1] = detail::word_at(r.slot, first + 1);
         if (Whole || r.count - i > 2) l.kept[b][2] = detail::word_at(r.slot, first + 2);
+      } else {
+        load_kept(r.slot, i, Whole || r.count - i > each ? each : r.count - i, l.kept[b]);
       }
     }
     return l;
+  }
+
+  /// Kept bits of `here` elements, from the lowest bit of the first word on.
+  __device__ void load_kept(const std::byte* slot, int i, int here,
+                            std::uint32_t (&kept)[kept_words]) const {
+    const auto bit = static_cast<unsigned>(i * kept_bits_);
+    const int words =
+        static_cast<int>(bit % 32 + static_cast<unsigned>(here * kept_bits_) + 31) / 32;
+#pragma unroll
+    for (int w = 0; w < kept_words; ++w) {
+      if (w < words) kept[w] = detail::word_at(slot, bit / 32 + static_cast<unsigned>(w));
+    }
+    drop_bits(kept, bit % 32);
+  }
+  /// Shifts fewer than 32 bits out.
+  __device__ static void drop_bits(std::uint32_t (&kept)[kept_words], unsigned bits) {
+#pragma unroll
+    for (int w = 0; w + 1 < kept_words; ++w) kept[w] = __funnelshift_r(kept[w], kept[w + 1], bits);
+    kept[kept_words - 1] >>= bits;
   }
 
   template <bool Whole, class Sink>
@@ -129,7 +163,7 @@ class exponent_reader {
       const int here = Whole || r.count - i > each ? each : r.count - i;
       if (here <= 0) break;
       Word elements[each];
-      compose(r.slot, i, here, exponents[b], l.kept[b], elements);
+      compose(exponents[b], l.kept[b], elements);
       sink.put(i, here, elements);
     }
   }
@@ -169,7 +203,7 @@ class exponent_reader {
   template <bool Whole>
   __device__ void find_exponents(int lane, record& r, int from, const loaded& l,
                                  std::uint32_t& window, exponent_bytes (&symbols)[Batch]) const {
-    std::uint32_t escaped[Batch], any = 0;
+    std::uint32_t escaped[Batch];
 #pragma unroll
     for (int b = 0; b < Batch; ++b) {
       std::uint32_t codes = spread(l.codes[b]);
@@ -183,11 +217,9 @@ class exponent_reader {
       }
       escaped[b] = codes & codes >> 1 & 0x11111111u;
       if constexpr (CodeBits == 3) escaped[b] &= codes >> 2;
-      any |= escaped[b];
     }
-    if (detail::any_of_group<Lanes>(any != 0)) {
-      find_escaped(lane, r, from, escaped, window, symbols);
-      if (from + step < r.count) window = load_window(lane, r);
+    if (find_escaped(lane, r, from, escaped, window, symbols) && from + step < r.count) {
+      window = load_window(lane, r);
     }
     if (base_ == nullptr) return;
 #pragma unroll
@@ -197,27 +229,33 @@ class exponent_reader {
     }
   }
 
-  /// Adds the symbols of escaped elements.
-  __device__ void find_escaped(int lane, record& r, int from, const std::uint32_t (&escaped)[Batch],
+  /// Adds the symbols of escaped elements; tells whether there are any.
+  __device__ bool find_escaped(int lane, record& r, int from, const std::uint32_t (&escaped)[Batch],
                                std::uint32_t window, exponent_bytes (&symbols)[Batch]) const {
-    // Counts of two vectors go through one sum, 16 bits each.
-    int packed = 0, all;
+    // Counts of all vectors go through one sum.
+    std::uint32_t packed = 0;
+    int all;
 #pragma unroll
-    for (int b = 0; b < Batch; ++b) packed |= __popc(escaped[b]) << (16 * b);
-    const int before = detail::sum_before<Lanes>(packed, lane, all);
-    const int seen = r.nexts_seen, of_first = all & 0xffff;
-    r.nexts_seen += of_first + (Batch == 1 ? 0 : all >> 16);
+    for (int b = 0; b < Batch; ++b) {
+      packed |= static_cast<unsigned>(__popc(escaped[b])) << (count_bits * b);
+    }
+    const int before = detail::sum_before<Lanes>(static_cast<int>(packed), lane, all);
+    if (all == 0) return false;
+    const int seen = r.nexts_seen;
+#pragma unroll
+    for (int b = 0; b < Batch; ++b) r.nexts_seen += count_of(all, b);
     if (!r.fits(r.nexts_seen, 0)) {
       r.sound = false;
-      return;
+      return true;
     }
     const std::uint32_t window_bit = 3u * static_cast<unsigned>(seen) / 32 * 32;
     const bool in_window = 3u * static_cast<unsigned>(r.nexts_seen) - window_bit <= 32u * Lanes;
     std::uint32_t codes[Batch], unusual[Batch], any = 0;
+    int passed = seen;
 #pragma unroll
     for (int b = 0; b < Batch; ++b) {
-      const int before_here = seen + (b == 0 ? before & 0xffff : of_first + (before >> 16));
-      const std::uint32_t bit = 3u * static_cast<unsigned>(before_here);
+      const std::uint32_t bit = 3u * static_cast<unsigned>(passed + count_of(before, b));
+      passed += count_of(all, b);
       if (in_window) {
         const int word = static_cast<int>((bit - window_bit) / 32);
         const std::uint32_t low = tell_group<Lanes>(window, word);
@@ -233,11 +271,18 @@ class exponent_reader {
       unusual[b] = add_nexts(escaped[b], codes[b], symbols[b]);
       any |= unusual[b];
     }
-    if (!detail::any_of_group<Lanes>(any != 0)) return;
+    if (!any_of_group<Lanes>(any != 0)) return true;
 #pragma unroll
     for (int b = 0; b < Batch; ++b) {
       add_exponents(lane, r, from + (b * Lanes + lane) * each, unusual[b], symbols[b]);
     }
+    return true;
+  }
+
+  __device__ static int count_of(int counts, int b) {
+    if constexpr (Batch == 1) return counts;
+    return static_cast<int>(static_cast<unsigned>(counts) >> (count_bits * b) &
+                            low_bits_of(count_bits));
   }
 
   /// Byte `place / 4` becomes `symbol`; it was 0.
@@ -292,8 +337,8 @@ class exponent_reader {
     }
   }
 
-  __device__ void compose(const std::byte* slot, int i, int here, const exponent_bytes& exponents,
-                          const std::uint32_t (&kept)[kept_words], Word (&elements)[each]) const {
+  __device__ void compose(const exponent_bytes& exponents, const std::uint32_t (&kept)[kept_words],
+                          Word (&elements)[each]) const {
     if constexpr (Kept == 8) {
       // Bytes of sign and mantissa, four at a time: the high bytes of bf16, then the low ones.
       std::uint32_t pairs[4];
@@ -315,17 +360,15 @@ class exponent_reader {
         elements[k] = (dense[k] & 0x7fffffu) | (dense[k] << 8 & 0x80000000u) | e << 23;
       }
     } else {
-      const int bits = kept_bits_;
+      std::uint32_t left[kept_words];
+      memcpy(left, kept, sizeof left);
 #pragma unroll
       for (int k = 0; k < each; ++k) {
-        std::uint32_t dense = 0;
-        if (k < here && bits > 0) {
-          dense = detail::bits_at(slot, static_cast<std::uint32_t>((i + k) * bits), bits) &
-                  low_bits_of(bits);
-        }
         std::uint32_t x = constant_ | (exponents.of[k / 4] >> (8 * (k % 4)) & 0xff) << shift_;
-        for (int run = 0; run < runs_; ++run) x |= dense << run_[run].gap & run_[run].mask;
+        // What lies behind the kept bits is in no run.
+        for (int run = 0; run < runs_; ++run) x |= left[0] << run_[run].gap & run_[run].mask;
         elements[k] = static_cast<Word>(x);
+        drop_bits(left, static_cast<unsigned>(kept_bits_));
       }
     }
   }
@@ -344,6 +387,7 @@ class exponent_reader {
   std::uint32_t exponents_, constant_;
   int shift_, kept_bits_, runs_;
   bit_run<std::uint32_t> run_[detail::most_kept_runs];
+  std::uint32_t nothing_ = 0;  // which the compiler does not know
 };
 
 }  // namespace quipu

@@ -16,9 +16,10 @@ class invariant_reader {
   static constexpr int each = detail::invariant_columns::units_of_lane(unit_bytes);
 
  public:
-  static constexpr int least_blocks = unit_bytes == 1 ? 1 : 3;
-  explicit invariant_reader(const packed_view& v)
-      : rows_(v),
+  static constexpr int most_threads = unit_bytes == 1 ? 256 : 768;
+  static constexpr int lane_bytes = each * unit_bytes;
+  explicit invariant_reader(const packed_view& v, const detail::stage_window& stage = {})
+      : rows_(v, stage),
         columns_(v.columns),
         at_(v.how->invariant.clusters, v.how->width * v.how->element_bytes, unit_bytes,
             detail::most_runs(*v.how)),
@@ -29,7 +30,7 @@ class invariant_reader {
     const auto address = __ldg(rows_.addresses + row * rows_.records + part);
     const auto at = static_cast<std::int64_t>(address & ~detail::whole_flag) * rows_.granule;
     const int bytes = rows_.count(part) * rows_.element_bytes;
-    const auto room = rows_.byte_count - at;
+    const auto room = rows_.room_at(at);
     if ((address & detail::whole_flag) != 0) {
       if (room < bytes) return false;
       return read_bytes(lane, rows_.bytes + at, bytes, sink);
@@ -53,7 +54,7 @@ class invariant_reader {
       const int here = units - u < 0 ? 0 : units - u < each ? units - u : each;
       bit += read_units(lane, words, map, column + u, u, here, bit, end, bytes, sound, sink);
     }
-    return !detail::any_of_group<Lanes>(!sound);
+    return sound;
   }
 
  private:

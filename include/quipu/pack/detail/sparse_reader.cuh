@@ -6,16 +6,18 @@
 
 namespace quipu {
 
-/// codec::sparse.
+/// codec::sparse. Records begin at a multiple of an element's size up to 4, and so do their parts.
 template <class Word, int Lanes>
 class sparse_reader {
   static constexpr int each = elements_of_lane<Word>;
   static constexpr int bytes = static_cast<int>(sizeof(Word));
+  static constexpr int of_lane = each > 8 ? each : 8;  // elements of a map: whole bytes
 
  public:
-  static constexpr int least_blocks = 1;
-  explicit sparse_reader(const packed_view& v)
-      : rows_(v),
+  static constexpr int most_threads = 1024;
+  static constexpr int lane_bytes = of_lane * bytes;
+  explicit sparse_reader(const packed_view& v, const detail::stage_window& stage = {})
+      : rows_(v, stage),
         fill_(static_cast<Word>(v.how->sparse.fill)),
         unit_(static_cast<Word>(v.how->sparse.unit)) {}
 
@@ -24,7 +26,7 @@ class sparse_reader {
     const auto address = rows_.addresses[row * rows_.records + part];
     const auto at = static_cast<std::int64_t>(address & ~detail::whole_flag) * rows_.granule;
     const int count = rows_.count(part);
-    const auto room = rows_.byte_count - at;
+    const auto room = rows_.room_at(at);
     const auto* record = rows_.bytes + at;
     if ((address & detail::whole_flag) != 0) {
       if (room < std::int64_t{count} * bytes) return false;
@@ -32,7 +34,7 @@ class sparse_reader {
       return true;
     }
     if (room < 2) return false;
-    const auto head = static_cast<int>(detail::load_anywhere<std::uint16_t>(record));
+    const auto head = static_cast<int>(load<std::uint16_t>(record));
     const int stored = head & 0x1fff;
     if ((head >> 13) > static_cast<int>(detail::sparse_form::mapped) || stored > count)
       return false;
@@ -46,14 +48,14 @@ class sparse_reader {
     __syncwarp(group_mask<Lanes>());
     bool sound = true;
     Word x = parts.form == detail::sparse_form::same && stored > 0
-                 ? detail::load_anywhere<Word>(record + parts.values)
+                 ? load<Word>(record + parts.values)
                  : unit_;
     for (int k = lane; k < stored; k += Lanes) {
       const auto* place = record + parts.places + k * detail::sparse_parts::place_bytes(count);
-      const int i = count <= 256 ? static_cast<int>(*place)
-                                 : static_cast<int>(detail::load_anywhere<std::uint16_t>(place));
+      const int i =
+          count <= 256 ? static_cast<int>(*place) : static_cast<int>(load<std::uint16_t>(place));
       if (parts.form == detail::sparse_form::listed) {
-        x = detail::load_anywhere<Word>(record + parts.values + k * bytes);
+        x = load<Word>(record + parts.values + k * bytes);
       }
       if (i < count) {
         sink.set(i, x);
@@ -61,36 +63,49 @@ class sparse_reader {
         sound = false;
       }
     }
-    return !detail::any_of_group<Lanes>(!sound);
+    return sound;
   }
 
  private:
-  /// Lanes take bits of the map side by side and count those of the lanes before them.
+  template <class T>
+  __device__ static T load(const std::byte* from) {
+    if constexpr (bytes == 1) {
+      return detail::load_anywhere<T>(from);
+    } else if constexpr (sizeof(T) == 8) {
+      const auto* half = reinterpret_cast<const std::uint32_t*>(from);
+      return static_cast<T>(__ldg(half + 1)) << 32 | __ldg(half);
+    } else {
+      return __ldg(reinterpret_cast<const T*>(from));
+    }
+  }
+
+  /// Lanes take bytes of the map side by side and count the bits of the lanes before them.
   template <class Sink>
   __device__ bool read_mapped(int lane, const std::byte* values, const std::byte* map, int stored,
                               int count, const Sink& sink) const {
     int seen = 0;
-    for (int from = 0; from < count; from += Lanes * each) {
-      const int i = from + lane * each;
-      const int here = count - i < 0 ? 0 : count - i < each ? count - i : each;
+    for (int from = 0; from < count; from += Lanes * of_lane) {
+      const int i = from + lane * of_lane;
+      const int here = count - i < 0 ? 0 : count - i < of_lane ? count - i : of_lane;
       std::uint32_t bits = 0;
-      if (here > 0) {
-        bits = static_cast<std::uint32_t>(map[i / 8]) >> (i % 8);
-        if (each > 8 && here > 8) bits |= static_cast<std::uint32_t>(map[i / 8 + 1]) << 8;
-        bits &= (1u << here) - 1;
-      }
+      if (here > 0) bits = static_cast<std::uint32_t>(map[i / 8]);
+      if (here > 8) bits |= static_cast<std::uint32_t>(map[i / 8 + 1]) << 8;
+      bits &= (1u << here) - 1;
       int all;
       int at = seen + detail::sum_before<Lanes>(__popc(bits), lane, all);
       seen += all;
-      if (here == 0) continue;
-      Word elements[each];
 #pragma unroll
-      for (int k = 0; k < each; ++k) {
-        const bool there = (bits >> k & 1u) != 0 && at < stored;
-        elements[k] = there ? detail::load_anywhere<Word>(values + at * bytes) : fill_;
-        at += there ? 1 : 0;
+      for (int v = 0; v < of_lane / each; ++v) {
+        Word elements[each];
+#pragma unroll
+        for (int k = 0; k < each; ++k) {
+          const bool there = (bits >> (v * each + k) & 1u) != 0 && at < stored;
+          elements[k] = there ? load<Word>(values + at * bytes) : fill_;
+          at += there ? 1 : 0;
+        }
+        const int left = here - v * each;
+        if (left > 0) sink.put(i + v * each, left < each ? left : each, elements);
       }
-      sink.put(i, here, elements);
     }
     return seen == stored;
   }
