@@ -48,17 +48,30 @@ inline void add_real(CLI::App& app, const std::string& name, double& target,
       ->type_name("NUMBER");
 }
 
-inline void add_run(CLI::App& app, run_options& run) {
+/// Where to run.
+inline void add_place(CLI::App& app, run_options& run) {
   app.add_option_function<std::string>(
          "--device",
          [&run](const std::string& word) { run.device = choose("--device", word, device_names()); },
          "auto, cuda or host (default: auto, the GPU if there is one)")
       ->type_name("");
-  add_count(app, "--seed", run.seed, "For numbers that are drawn", 0);
   add_count(app, "--threads", run.threads, "On the host (default: one a core)", 0);
+}
+
+inline void add_run(CLI::App& app, run_options& run) {
+  add_place(app, run);
+  add_count(app, "--seed", run.seed, "For numbers that are drawn", 0);
+}
+
+/// How often to measure, and where to leave what was found.
+inline void add_measuring(CLI::App& app, measuring_options& measuring) {
+  add_count(app, "--repeat", measuring.repeat, "Timed runs (default: 20)", 1);
+  app.add_option("--json", measuring.json_file, "Also write the results here")->type_name("FILE");
 }
 
 /// profile, pack, unpack and gather.
 void add_pack_verbs(CLI::App& root);
+/// bench pack.
+void add_bench_pack(CLI::App& bench);
 
 }  // namespace quipu::cli

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,8 +10,8 @@
 #include "matrix.hpp"
 #include "names.hpp"
 #include "options.hpp"
-#include "output.hpp"
 #include "table.hpp"
+#include "timing.hpp"
 #include "verbs.hpp"
 
 namespace quipu::cli {
@@ -25,8 +22,7 @@ struct measurement {
   element_kind dtype;
   std::int64_t features;
   std::int64_t heads;
-  double median = 0;  // milliseconds
-  double lowest = 0;
+  timing time{};
   double gathered = 0;  // bytes of sender rows
 };
 
@@ -42,38 +38,6 @@ int gathered_rows(bench_op op) {
   const auto kind = kind_of(op);
   if (!is_backward(op)) return kind == attention_kind::transformer ? 2 : 1;
   return kind == attention_kind::gat ? 2 : kind == attention_kind::gatv2 ? 3 : 4;
-}
-
-/// A bar on stderr while a person watches; nothing in a pipe.
-class progress {
- public:
-  explicit progress(std::size_t total) : total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-  void step() {
-    ++done_;
-    if (!shown_) return;
-    const double share = static_cast<double>(done_) / static_cast<double>(total_);
-    fmt::print(stderr, "\r\033[K{}/{} {}", done_, total_, bar(share, 40));
-    std::fflush(stderr);
-  }
-
- private:
-  std::size_t total_;
-  std::size_t done_ = 0;
-  bool shown_;
-};
-
-/// Median and least of many runs, after two that are not counted.
-template <class Context, class Once>
-void time_many(const bench_options& options, const Context& ctx, measurement& m, Once&& once) {
-  for (int warm_up = 0; warm_up < 2; ++warm_up) time_once(ctx, once);
-  std::vector<double> times(static_cast<std::size_t>(options.repeat));
-  for (auto& time : times) time = time_once(ctx, once);
-  std::ranges::sort(times);
-  m.median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-  m.lowest = times.front();
 }
 
 template <class T, class I, class Context>
@@ -113,6 +77,11 @@ class bench_case {
   }
   matrix_view<T> output() { return make_matrix_view(y_.data(), graph_.rows(), features_); }
 
+  template <class Once>
+  void time(Once&& once) {
+    measured_.time = time_many(options_.measuring.repeat, ctx_, once);
+  }
+
   void time_aggregate() {
     aggregate_args<T, I, I> args;
     args.graph = graph_;
@@ -120,7 +89,7 @@ class bench_case {
     args.output = output();
     args.op = static_cast<reduce>(measured_.op);  // named in the same order
     auto scratch = make_scratch(ctx_, args);
-    time_many(options_, ctx_, measured_, [&] { require("aggregate", start(ctx_, args, scratch)); });
+    time([&] { require("aggregate", start(ctx_, args, scratch)); });
   }
 
   void time_spmm() {
@@ -133,7 +102,7 @@ class bench_case {
     auto plan_options = options_.plan;
     plan_options.backward = edge_option::keep;
     auto plan = make_plan(ctx_, args, plan_options);
-    time_many(options_, ctx_, measured_, [&] { require("spmm", start(ctx_, args, plan)); });
+    time([&] { require("spmm", start(ctx_, args, plan)); });
   }
 
   void time_sddmm() {
@@ -146,7 +115,7 @@ class bench_case {
     args.left = make_matrix_view(left.data(), graph_.rows(), features_);
     args.right = input();
     args.output = make_vector_view(dots.data(), graph_.edges());
-    time_many(options_, ctx_, measured_, [&] { require("sddmm", sddmm(ctx_, args)); });
+    time([&] { require("sddmm", sddmm(ctx_, args)); });
   }
 
   void time_attention() {
@@ -155,18 +124,17 @@ class bench_case {
     const auto draw = draw_onto<T>(ctx_, options_.run.seed);
     layer.fill_operands(draw);
     const auto name = name_of(measured_.op);
-    const auto time = [&](auto& a) {
+    const auto time_layer = [&](auto& a) {
       auto scratch = make_scratch(ctx_, a);
-      time_many(options_, ctx_, measured_,
-                [&] { require(name, start_attention(ctx_, a, scratch)); });
+      time([&] { require(name, start_attention(ctx_, a, scratch)); });
     };
-    if (!is_backward(measured_.op)) return layer.forward(time);
+    if (!is_backward(measured_.op)) return layer.forward(time_layer);
     layer.fill_gradients(draw);
     layer.forward([&](auto& a) {  // leaves what backward reads
       auto scratch = make_scratch(ctx_, a);
       require(name, start_attention(ctx_, a, scratch));
     });
-    layer.backward(time);
+    layer.backward(time_layer);
   }
 
   const bench_options& options_;
@@ -221,11 +189,6 @@ std::vector<measurement> measure_all(const bench_options& options, const Context
   return all;
 }
 
-// A millisecond is 1e-3 s, a billion 1e9.
-double per_second_in_billions(double amount, double milliseconds) {
-  return milliseconds > 0 ? amount / milliseconds / 1e6 : 0;
-}
-
 json to_json(const std::string& graph, const std::string& device, std::int64_t rows,
              std::int64_t edges, int repeat, const std::vector<measurement>& all) {
   json list = json::array();
@@ -235,10 +198,10 @@ json to_json(const std::string& graph, const std::string& device, std::int64_t r
          {"dtype", name_of(m.dtype)},
          {"features", m.features},
          {"heads", m.heads},
-         {"median_ms", m.median},
-         {"min_ms", m.lowest},
-         {"gathered_gb_per_s", per_second_in_billions(m.gathered, m.median)},
-         {"edges_per_s", 1e9 * per_second_in_billions(static_cast<double>(edges), m.median)}});
+         {"median_ms", m.time.median},
+         {"min_ms", m.time.lowest},
+         {"gathered_gb_per_s", per_second_in_billions(m.gathered, m.time.median)},
+         {"edges_per_s", 1e9 * per_second_in_billions(static_cast<double>(edges), m.time.median)}});
   }
   return {{"graph", graph}, {"device", device}, {"rows", rows},
           {"edges", edges}, {"repeat", repeat}, {"results", list}};
@@ -267,15 +230,6 @@ std::string to_text(const json& report) {
   return out + "\n" + t.text();
 }
 
-void write_json(const std::string& path, const json& report) {
-  output_set files;
-  std::ofstream file(files.stage(path));
-  file << dumped(report) << "\n";
-  file.close();
-  if (!file) throw bad_input(path + ": cannot be written");
-  files.commit();
-}
-
 }  // namespace
 
 void run(const bench_options& options) {
@@ -289,9 +243,8 @@ void run(const bench_options& options) {
                const auto g = built.view();
                const auto all = measure_all(options, ctx, g);
                const auto report =
-                   to_json(source.name, device, g.rows(), g.edges(), options.repeat, all);
-               if (!options.json_file.empty()) write_json(options.json_file, report);
-               fmt::print("{}", to_text(report));
+                   to_json(source.name, device, g.rows(), g.edges(), options.measuring.repeat, all);
+               publish(options.measuring, report, to_text(report));
              });
 }
 

@@ -264,6 +264,7 @@ void add_bench(CLI::App& root) {
   auto options = std::make_shared<bench_options>();
   auto* app = root.add_subcommand("bench", "Time operations: median of many runs");
   add_graph(*app, options->graph);
+  app->get_option("GRAPH")->required(false);  // or "pack" would be a graph
   add_run(*app, options->run);
   add_list(*app, "--op",
            "Of sum, mean, min, max, spmm, sddmm, gat, gatv2, transformer, gat_backward, "
@@ -278,9 +279,13 @@ void add_bench(CLI::App& root) {
            [options](const auto& text) { options->features = parse_counts("--features", text); });
   add_list(*app, "--heads", "Of attention, which share the features (default: 1)",
            [options](const auto& text) { options->heads = parse_counts("--heads", text); });
-  add_count(*app, "--repeat", options->repeat, "Timed runs (default: 20)", 1);
-  app->add_option("--json", options->json_file, "Also write the results here")->type_name("FILE");
-  app->callback([options] { run(*options); });
+  add_measuring(*app, options->measuring);
+  add_bench_pack(*app);
+  app->callback([options, app] {
+    if (!app->get_subcommands().empty()) return;
+    if (options->graph.text.empty()) throw bad_input("GRAPH: is required");
+    run(*options);
+  });
 }
 
 // One line, whatever a library put into its message.

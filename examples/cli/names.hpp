@@ -85,7 +85,9 @@ inline const std::vector<std::pair<std::string, codec>>& codec_names() {
 
 inline const std::vector<std::pair<std::string, packing_goal>>& goal_names() {
   static const std::vector<std::pair<std::string, packing_goal>> names{
-      {"smallest", packing_goal::smallest}, {"memory", packing_goal::memory}};
+      {"smallest", packing_goal::smallest},
+      {"memory", packing_goal::memory},
+      {"link", packing_goal::link}};
   return names;
 }
 

@@ -129,6 +129,11 @@ enum class bench_op : std::uint8_t {
   transformer_backward
 };
 
+struct measuring_options {
+  std::int32_t repeat = 20;
+  std::string json_file;  // empty: the table alone
+};
+
 struct bench_options {
   run_options run;
   graph_argument graph;
@@ -137,15 +142,14 @@ struct bench_options {
   spmm_options plan;
   std::vector<std::int64_t> features{64};  // of all heads together
   std::vector<std::int64_t> heads{1};      // of attention
-  std::int32_t repeat = 20;
-  std::string json_file;  // empty: the table alone
+  measuring_options measuring;
 };
 
 /// Which table, and how to look at it.
 struct table_argument {
-  std::string path;
+  std::string path;                 // or synthetic:NAME,ROWS,WIDTH
   std::optional<number_format> as;  // none: floats of the file's type, else bits
-  profile_options look;             // its seed is the run's
+  profile_options look;             // its seed is also that of synthetic numbers
 };
 
 struct profile_command_options {
@@ -159,6 +163,12 @@ struct pack_command_options {
   std::string output;
   std::optional<codec> how;  // none: the best one
   packing_goal goal = packing_goal::smallest;
+};
+
+struct bench_pack_options {
+  run_options run;
+  table_argument table;
+  measuring_options measuring;
 };
 
 struct unpack_command_options {
@@ -181,6 +191,7 @@ void run(const spmm_command_options&);
 void run(const sddmm_command_options&);
 void run(const attention_options&);
 void run(const bench_options&);
+void run(const bench_pack_options&);
 void run(const profile_command_options&);
 void run(const pack_command_options&);
 void run(const unpack_command_options&);

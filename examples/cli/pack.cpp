@@ -19,9 +19,7 @@ namespace {
 /// The best packing of one codec, or of all.
 packing choose_how(const pack_command_options& options, const table_array& table,
                    const host_context& host) {
-  auto look = options.table.look;
-  look.seed = options.run.seed;
-  auto profile = require(options.table.path, make_profile(host, table.view(), look));
+  auto profile = require(options.table.path, make_profile(host, table.view(), options.table.look));
   const bool is_empty = table.view().rows == 0 || table.view().width == 0;
   if (options.how && !is_empty) {
     std::erase_if(profile.packings, [&](const auto& e) { return e.how.how != *options.how; });

@@ -23,8 +23,10 @@ void add_host_run(CLI::App& app, run_options& run) {
   app.add_flag("--json", run.json, "Print an object instead of text");
 }
 
-void add_table(CLI::App& app, table_argument& table, run_options& run) {
-  app.add_option("X.npy", table.path, "A table: its first axis are rows, the others make a row")
+void add_table(CLI::App& app, table_argument& table) {
+  app.add_option("X.npy", table.path,
+                 "A table: its first axis are rows, the others make a row; or "
+                 "synthetic:normal|relu|ones,ROWS,WIDTH")
       ->required()
       ->type_name("");
   app.add_option_function<std::string>(
@@ -45,7 +47,8 @@ void add_table(CLI::App& app, table_argument& table, run_options& run) {
       ->type_name("NUMBER");
   add_count(app, "--clusters", table.look.clusters, "Of rows with masks of their own (default: 1)",
             1, "K");
-  add_count(app, "--seed", run.seed, "For the rows that clusters start from", 0);
+  add_count(app, "--seed", table.look.seed, "For what is drawn, and rows that clusters start from",
+            0);
 }
 
 void add_output(CLI::App& app, std::string& output, const char* text, const char* type) {
@@ -55,7 +58,7 @@ void add_output(CLI::App& app, std::string& output, const char* text, const char
 void add_profile(CLI::App& root) {
   auto options = std::make_shared<profile_command_options>();
   auto* app = root.add_subcommand("profile", "What a table packs to, by each codec");
-  add_table(*app, options->table, options->run);
+  add_table(*app, options->table);
   add_host_run(*app, options->run);
   app->callback([options] { run(*options); });
 }
@@ -63,7 +66,7 @@ void add_profile(CLI::App& root) {
 void add_pack(CLI::App& root) {
   auto options = std::make_shared<pack_command_options>();
   auto* app = root.add_subcommand("pack", "Write a table without loss in fewer bytes");
-  add_table(*app, options->table, options->run);
+  add_table(*app, options->table);
   add_output(*app, options->output, "The packed table", "X.qpk");
   app->add_option_function<std::string>(
          "--codec",
@@ -77,7 +80,9 @@ void add_pack(CLI::App& root) {
          [options](const std::string& word) {
            options->goal = choose("--goal", word, goal_names());
          },
-         "smallest, or memory: what also decodes quickly (default: smallest)")
+         "smallest; memory: what also decodes quickly; link: for gathers from pinned memory "
+         "(default: "
+         "smallest)")
       ->type_name("");
   add_host_run(*app, options->run);
   app->callback([options] { run(*options); });
@@ -104,6 +109,14 @@ void add_gather(CLI::App& root) {
   app->callback([options] { run(*options); });
 }
 
+/// What is said of a graph would be lost on a table.
+void refuse_words_before_pack(const CLI::App& bench) {
+  for (const auto* option : bench.get_options()) {
+    if (option == bench.get_help_ptr() || option->count() == 0) continue;
+    throw bad_input(option->get_name() + ": not before pack");
+  }
+}
+
 }  // namespace
 
 void add_pack_verbs(CLI::App& root) {
@@ -111,6 +124,16 @@ void add_pack_verbs(CLI::App& root) {
   add_pack(root);
   add_unpack(root);
   add_gather(root);
+}
+
+void add_bench_pack(CLI::App& bench) {
+  auto options = std::make_shared<bench_pack_options>();
+  auto* app = bench.add_subcommand("pack", "Time all packings of a table instead");
+  add_table(*app, options->table);
+  add_place(*app, options->run);
+  add_measuring(*app, options->measuring);
+  app->preparse_callback([&bench](std::size_t) { refuse_words_before_pack(bench); });
+  app->callback([options] { run(*options); });
 }
 
 }  // namespace quipu::cli

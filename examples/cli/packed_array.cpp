@@ -11,6 +11,7 @@
 
 #include "errors.hpp"
 #include "names.hpp"
+#include "synthetic_table.hpp"
 
 namespace quipu::cli {
 namespace {
@@ -75,7 +76,8 @@ std::string table_array::element() const {
 
 table_array read_table(const table_argument& argument) {
   const auto& path = argument.path;
-  table_array table{require(path, read_npy(path)), number_format::bits};
+  table_array table{is_synthetic_table(path) ? draw_table(argument) : require(path, read_npy(path)),
+                    number_format::bits};
   const auto& array = table.array;
   if (array.shape.empty()) throw bad_input(path + ": has no axes, a table needs one");
   constexpr std::int64_t widest = std::int64_t{1} << 40;
@@ -93,6 +95,12 @@ table_array read_table(const table_argument& argument) {
 std::string element_name(number_format format, std::int32_t element_bytes) {
   if (format != number_format::bits) return name_of(format);
   return std::to_string(8 * element_bytes) + " bits";
+}
+
+std::string codec_text(const packing& how) {
+  const std::string name = name_of(how.how);
+  if (how.how != codec::exponent) return name;
+  return name + ", " + std::to_string(how.exponent.code_bits) + " bits";
 }
 
 std::string note_of(const npy_array& array) {

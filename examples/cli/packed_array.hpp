@@ -22,11 +22,15 @@ struct table_array {
   std::string element() const;
 };
 
-/// Throws bad_input for an array without axes, and where `as` does not suit its type.
+/// A file, or numbers that are drawn. Throws bad_input for an array without axes, and where `as`
+/// does not suit its type.
 table_array read_table(const table_argument& argument);
 
 /// "f32", "f16", "bf16", or "16 bits".
 std::string element_name(number_format format, std::int32_t element_bytes);
+
+/// "sparse", or "exponent, 3 bits".
+std::string codec_text(const packing& how);
 
 /// Type and shape of an array.
 struct array_shape {

@@ -59,12 +59,6 @@ std::string exponent_text(const table_profile& p, std::size_t exponent) {
   return fmt::format("2^{}", static_cast<std::int64_t>(exponent) - bias);
 }
 
-std::string codec_text(const packing& how) {
-  const std::string name = name_of(how.how);
-  if (how.how != codec::exponent) return name;
-  return fmt::format("{}, {} bits", name, how.exponent.code_bits);
-}
-
 double ratio_of(const table_profile& p, const packing_estimate& e) {
   const auto row_bytes = static_cast<double>(p.width * p.element_bytes);
   return e.row_bytes > 0 ? row_bytes / e.row_bytes : 1.0;
@@ -131,10 +125,8 @@ void print_text(const std::string& path, const table_profile& p) {
 void run(const profile_command_options& options) {
   const auto& path = options.table.path;
   const auto table = read_table(options.table);
-  auto look = options.table.look;
-  look.seed = options.run.seed;
   const host_context host{options.run.threads};
-  const auto profile = require(path, make_profile(host, table.view(), look));
+  const auto profile = require(path, make_profile(host, table.view(), options.table.look));
   if (options.run.json) {
     fmt::print("{}\n", dumped(report_of(path, profile)));
   } else {

@@ -6,6 +6,7 @@
 
 #include "place.hpp"
 #include "quipu/core/dispatch.hpp"
+#include "quipu/pack/pack.hpp"
 #include "quipu/reduce/aggregate.hpp"
 #include "quipu/sparse/sddmm.hpp"
 #include "quipu/sparse/spmm.hpp"
@@ -40,6 +41,13 @@ template <class T, class I>
 status start(const host_context& ctx, const aggregate_backward_args<T, I, I>& args,
              buffer<std::byte>&) {
   return aggregate_backward(ctx, args);
+}
+
+inline status start(const context& ctx, const pack_args& args, buffer<std::byte>& scratch) {
+  return pack(ctx, args, workspace{scratch.data(), scratch.bytes()});
+}
+inline status start(const host_context& ctx, const pack_args& args, buffer<std::byte>&) {
+  return pack(ctx, args);
 }
 
 /// What a product keeps between calls: a plan on a device, nothing on the host.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/workshop.hpp"
@@ -54,6 +56,15 @@ void refuse(const workshop& w, const std::string& arguments, const std::string& 
   CHECK(o.out.empty());
   CHECK(o.err.find(what) != std::string::npos);
   CHECK(std::count(o.err.begin(), o.err.end(), '\n') == 1);
+}
+
+/// Stored bytes of a packing by its codec; of exponents what 2 bits take.
+std::map<std::string, std::int64_t> stored_by_bench(const workshop& w, const std::string& table) {
+  w.succeed("bench pack " + table + " --repeat 1 --json b.json");
+  std::map<std::string, std::int64_t> stored;
+  const auto report = nlohmann::json::parse(content(w / "b.json"));
+  for (const auto& m : report["results"]) stored[m["codec"]] = m["stored_bytes"];
+  return stored;
 }
 
 }  // namespace
@@ -125,6 +136,115 @@ TEST_CASE("profile shows every codec and what is picked", "[cli]") {
   CHECK(bits["element"] == "32 bits");
   CHECK(bits.count("exponents") == 0);
   w.succeed("profile x.npy --threshold 1 --clusters 2 --seed 3");
+}
+
+TEST_CASE("bench pack measures every packing", "[cli]") {
+  const workshop w;
+  write_array(w, "x.npy", npy_kind::f4, {300, 8, 16});
+  const auto text = w.succeed("bench pack x.npy --repeat 2 --threads 2 --json b.json");
+  const auto r = nlohmann::json::parse(content(w / "b.json"));
+  CHECK(r["rows"] == 300);
+  CHECK(r["width"] == 128);
+  CHECK(r["element"] == "f32");
+  CHECK(r["bytes"] == 300 * 512);
+  CHECK(r["ids"] == 300);
+  const auto profile = nlohmann::json::parse(w.succeed("profile x.npy --json"));
+  REQUIRE(r["results"].size() == profile["packings"].size());
+  for (std::size_t k = 0; k < r["results"].size(); ++k) {
+    const auto& m = r["results"][k];
+    const auto& expected = profile["packings"][k];
+    CAPTURE(m.dump());
+    CHECK(m["codec"] == expected["codec"]);
+    CHECK(m["ratio"].get<double>() == Approx(300 * 512 / m["stored_bytes"].get<double>()));
+    CHECK(text.find("\n" + m["codec"].get<std::string>()) != std::string::npos);
+    for (const char* what : {"pack", "unpack", "copy", "gather", "raw_gather"}) {
+      CHECK(m[what]["median_ms"] >= m[what]["min_ms"]);
+      CHECK(m[what]["gb_per_s"] > 0);
+    }
+  }
+  for (const char* column : {"stored bytes", "pack GB/s", "copy GB/s", "raw gather GB/s"}) {
+    CHECK(text.find(column) != std::string::npos);
+  }
+}
+
+TEST_CASE("bench pack packs as pack does", "[cli]") {
+  const workshop w;
+  const std::int64_t raw = 2000 * 64 * 4;
+  auto stored = stored_by_bench(w, "synthetic:ones,2000,64");
+  CHECK(stored.size() == 4);
+  CHECK(stored["raw"] == raw);
+  for (const std::string how : {"invariant", "exponent", "sparse"}) {
+    CAPTURE(how);
+    CHECK(stored[how] < raw);
+    if (how == "exponent") continue;  // there are two
+    const auto packed = nlohmann::json::parse(
+        w.succeed("pack synthetic:ones,2000,64 -o x.qpk --json --codec " + how));
+    CHECK(packed["packed_bytes"] == stored[how]);
+  }
+  // What a codec makes larger is shown so, not kept raw.
+  CHECK(stored_by_bench(w, "synthetic:normal,500,64")["sparse"] > 500 * 64 * 4);
+  // Bits have no exponents.
+  CHECK(stored_by_bench(w, "synthetic:normal,9,3 --as bits").count("exponent") == 0);
+}
+
+TEST_CASE("synthetic tables are what they are called", "[cli]") {
+  const workshop w;
+  const auto draw = [&](const std::string& name, const std::string& options) {
+    w.succeed("pack synthetic:" + name + ",1000,50 -o x.qpk " + options);
+    w.succeed("unpack x.qpk -o y.npy");
+    return content(w / "y.npy");
+  };
+  const auto numbers = [&](const std::string& name) {
+    (void)draw(name, "");
+    return w.read<float>("y.npy");
+  };
+  // Of 50,000 draws; every bound is five standard errors wide.
+  const auto ones = numbers("ones");
+  REQUIRE(ones.size() == 50'000);
+  CHECK(std::ranges::count(ones, 1.0f) + std::ranges::count(ones, 0.0f) == 50'000);
+  CHECK(std::abs(std::ranges::count(ones, 1.0f) - 1000) <= 157);
+  const auto normal = numbers("normal"), relu = numbers("relu");
+  double sum = 0, squares = 0;
+  for (std::size_t k = 0; k < normal.size(); ++k) {
+    sum += normal[k];
+    squares += static_cast<double>(normal[k]) * normal[k];
+    CHECK(relu[k] == std::max(normal[k], 0.0f));
+  }
+  CHECK(std::abs(sum / 50'000) <= 0.02 * 0.0224);
+  CHECK(std::abs(squares / 50'000 - 0.0004) <= 0.0004 * 0.0317);
+  CHECK(draw("normal", "--seed 1") == draw("normal", "--seed 1"));
+  CHECK(draw("normal", "--seed 1") != draw("normal", "--seed 2"));
+  (void)draw("normal", "--as f16");
+  CHECK(check(quipu::read_npy(w / "y.npy")).kind == npy_kind::f2);
+  (void)draw("normal", "--as bf16");
+  CHECK(check(quipu::read_npy(w / "y.npy")).kind == npy_kind::u2);
+  CHECK(w.succeed("profile synthetic:normal,30,7 --as bf16").find("bf16") != std::string::npos);
+}
+
+TEST_CASE("what bench pack cannot measure is refused in one line", "[cli]") {
+  const workshop w;
+  write_array(w, "x.npy", npy_kind::f4, {100, 6});
+  write_array(w, "empty.npy", npy_kind::f4, {0, 6});
+  const auto before = w.files();
+  refuse(w, "bench pack", "X.npy: is required");
+  refuse(w, "bench", "GRAPH: is required");
+  refuse(w, "bench pack none.npy --json b.json", "none.npy: cannot open the file");
+  refuse(w, "bench pack empty.npy --json b.json", "empty.npy: has no elements to measure");
+  refuse(w, "bench pack x.npy --repeat 0", "--repeat: 0 is not a whole number");
+  refuse(w, "bench pack x.npy --as f16", "--as: f16 has 2 bytes");
+  refuse(w, "bench pack x.npy --device tpu", "--device: does not know tpu");
+  refuse(w, "bench pack x.npy --op sum", "--op: not expected");
+  refuse(w, "bench pack x.npy --repeat 1 --device host --json no/b.json", "no/b.json: cannot");
+  refuse(w, "bench --repeat 1 pack x.npy", "--repeat: not before pack");
+  refuse(w, "bench small.txt pack x.npy", "GRAPH: not before pack");
+  refuse(w, "bench pack synthetic:zeros,5,5", "synthetic:zeros,5,5: no such table");
+  refuse(w, "bench pack synthetic:ones,5", "synthetic:ones,5: is not synthetic:NAME,ROWS,WIDTH");
+  refuse(w, "bench pack synthetic:ones", "synthetic:ones: is not synthetic:NAME,ROWS,WIDTH");
+  refuse(w, "bench pack synthetic:ones,5,0", "synthetic:ones,5,0: 0 is not a whole number");
+  refuse(w, "profile synthetic:ones,x,5", "synthetic:ones,x,5: x is not a whole number");
+  refuse(w, "pack synthetic:ones,9999999999,9999999999 -o y.qpk",
+         "its rows are more than this machine's memory holds");
+  CHECK(w.files() == before);
 }
 
 TEST_CASE("gather takes rows in any order", "[cli]") {
