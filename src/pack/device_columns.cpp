@@ -39,7 +39,8 @@ std::vector<std::byte> device_columns(const packing& p) {
   if (p.how == codec::exponent) {
     bytes.resize(
         static_cast<std::size_t>(round_up(static_cast<std::int64_t>(p.exponent.base.size()), 16)));
-    std::memcpy(bytes.data(), p.exponent.base.data(), p.exponent.base.size());
+    std::copy_n(reinterpret_cast<const std::byte*>(p.exponent.base.data()), p.exponent.base.size(),
+                bytes.begin());
   }
   if (p.how != codec::invariant) return bytes;
   const auto outside = bits_outside(p);

@@ -253,6 +253,10 @@ status check_output(const context& ctx, const pack_args& a) {
     return wrong_argument("output: rows are not the input's", a.input.rows, v.rows);
   }
   if (v.used == nullptr) return wrong_argument("output: used is null");
+  if (auto s = check_device_pointer(v.used, 1, "output: used is not on the device", ctx.device);
+      !s.ok()) {
+    return s;
+  }
   if (auto s = check_apart(a.input, v, "output: overlaps the input"); !s.ok()) return s;
   return check_on_device(ctx, v);
 }

@@ -23,7 +23,7 @@ struct device_records {
   const std::byte* bytes;
   std::int64_t first_byte = 0, byte_count;  // records with addresses lie in between
   const std::uint32_t* addresses;
-  std::int64_t row_bytes, overflow, records, width;
+  std::int64_t row_bytes, overflow, records, width, all;
   std::int32_t slot_bytes, record_bytes, elements, granule, element_bytes;
   bool over_link;  // the bytes lie in memory of the host
 
@@ -40,6 +40,7 @@ struct device_records {
     records = shape.records;
     elements = static_cast<std::int32_t>(shape.elements);
     width = shape.width;
+    all = v.rows * records;
     record_bytes = elements * element_bytes;
     if (stage.bytes != nullptr) move_to(stage, v.how->has_slots());
     over_link = stage.bytes == nullptr && lies_on_host(v.bytes);
@@ -113,6 +114,20 @@ __device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes
     seen ^= v.x ^ v.y ^ v.z ^ v.w;
   }
   return seen;
+}
+
+/// The same for a record with an address, of rows over a link: it is as long as there is room before
+/// the next one, or anything where they are out of order.
+template <int Lanes>
+__device__ inline std::uint32_t touch_addressed(const device_records& rows, int lane,
+                                                std::int64_t record, std::uint32_t address) {
+  constexpr std::int64_t least = 32, most = 1024;
+  const auto at = static_cast<std::int64_t>(address & ~whole_flag) * rows.granule;
+  if (!rows.over_link || rows.room_at(at) <= 0) return 0;
+  const auto next = record + 1 < rows.all ? __ldg(rows.addresses + record + 1) : address;
+  const auto length = static_cast<std::int64_t>((next & ~whole_flag)) * rows.granule - at;
+  const auto bytes = length < least ? least : length < most ? length : most;
+  return touch<Lanes>(lane, rows.bytes + at, static_cast<int>(bytes), rows.bytes + rows.byte_count);
 }
 
 /// An element at any address.

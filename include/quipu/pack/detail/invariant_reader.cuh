@@ -27,7 +27,8 @@ class invariant_reader {
 
   template <class Sink>
   __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
-    const auto address = __ldg(rows_.addresses + row * rows_.records + part);
+    const auto index = row * rows_.records + part;
+    const auto address = __ldg(rows_.addresses + index);
     const auto at = static_cast<std::int64_t>(address & ~detail::whole_flag) * rows_.granule;
     const int bytes = rows_.count(part) * rows_.element_bytes;
     const auto room = rows_.room_at(at);
@@ -47,7 +48,9 @@ class invariant_reader {
     const auto to_end = rows_.byte_count - at / 4 * 4;
     const auto end = static_cast<std::uint32_t>(8 * (to_end < (1 << 24) ? to_end : 1 << 24));
     const auto map = static_cast<std::uint32_t>(8 * (at % 4 + head));
-    std::uint32_t bit = map + static_cast<std::uint32_t>(8 * map_bytes);
+    // Over a link all of it is asked for before the first part is waited for.
+    const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
+    std::uint32_t bit = map + static_cast<std::uint32_t>(8 * map_bytes) + touched;
     bool sound = true;
     for (int from = 0; from < units; from += Lanes * each) {
       const int u = from + lane * each;
@@ -164,6 +167,7 @@ class invariant_reader {
   const std::byte* columns_;
   detail::invariant_columns at_;
   int clusters_;
+  std::uint32_t nothing_ = 0;  // which the compiler does not know
 };
 
 }  // namespace quipu

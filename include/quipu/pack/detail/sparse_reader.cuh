@@ -23,7 +23,8 @@ class sparse_reader {
 
   template <class Sink>
   __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
-    const auto address = rows_.addresses[row * rows_.records + part];
+    const auto index = row * rows_.records + part;
+    const auto address = __ldg(rows_.addresses + index);
     const auto at = static_cast<std::int64_t>(address & ~detail::whole_flag) * rows_.granule;
     const int count = rows_.count(part);
     const auto room = rows_.room_at(at);
@@ -34,7 +35,9 @@ class sparse_reader {
       return true;
     }
     if (room < 2) return false;
-    const auto head = static_cast<int>(load<std::uint16_t>(record));
+    // Over a link all of it is asked for before the head is waited for.
+    const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
+    const auto head = static_cast<int>(load<std::uint16_t>(record) | touched);
     const int stored = head & 0x1fff;
     if ((head >> 13) > static_cast<int>(detail::sparse_form::mapped) || stored > count)
       return false;
@@ -112,6 +115,7 @@ class sparse_reader {
 
   detail::device_records rows_;
   Word fill_, unit_;
+  std::uint32_t nothing_ = 0;  // which the compiler does not know
 };
 
 }  // namespace quipu
