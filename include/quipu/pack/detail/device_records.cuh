@@ -116,8 +116,8 @@ __device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes
   return seen;
 }
 
-/// The same for a record with an address, of rows over a link: it is as long as there is room before
-/// the next one, or anything where they are out of order.
+/// The same for a record with an address, of rows over a link: it is as long as there is room
+/// before the next one, or anything where they are out of order.
 template <int Lanes>
 __device__ inline std::uint32_t touch_addressed(const device_records& rows, int lane,
                                                 std::int64_t record, std::uint32_t address) {
