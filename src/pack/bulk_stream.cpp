@@ -16,27 +16,39 @@ using namespace detail;
 
 constexpr std::int64_t vector_bytes = 16;
 
+/// What a row takes at most.
+std::int64_t longest_row(const packing& p) {
+  const record_shape shape(p.width);
+  if (p.has_slots()) return slot_bytes_of_row(p);
+  return shape.records * round_up(shape.elements * p.element_bytes, p.granule);
+}
+
 /// Slots lie row by row.
-void cut_slots(const packed_view& v, bulk_plan& plan) {
+std::vector<bulk_piece> cut_slots(const packed_view& v, std::int64_t stage_bytes) {
+  std::vector<bulk_piece> pieces;
   const auto row_bytes = slot_bytes_of_row(*v.how);
-  const auto most = plan.stage_bytes / row_bytes;
+  const auto most = stage_bytes / row_bytes;
   for (std::int64_t row = 0; row < v.rows; row += most) {
     const auto rows = std::min(most, v.rows - row);
-    plan.pieces.push_back({row, rows, row * row_bytes, rows * row_bytes});
+    pieces.push_back({row, rows, row * row_bytes, rows * row_bytes});
   }
+  return pieces;
 }
 
 /// Where rows with addresses begin, and behind the last one where `used` ends.
 class row_places {
  public:
   row_places(const context& ctx, const packed_view& v)
-      : records_(record_shape(v.how->width).records), granule_(v.how->granule) {
+      : records_(record_shape(v.how->width).records),
+        granule_(v.how->granule),
+        longest_(longest_row(*v.how)) {
     addresses_ = require(to_host(ctx, v.addresses, v.records()));
     used_ = require(to_host(ctx, v.used, 1)).front();
   }
   std::int64_t operator[](std::int64_t row) const { return record(row * records_); }
-  /// Whether a row's records lie one behind the other, up to where the next row begins.
+  /// Whether a row's records lie one behind the other, and the next row right behind them.
   bool in_order(std::int64_t row) const {
+    if ((*this)[row + 1] - (*this)[row] > longest_) return false;
     for (auto r = row * records_; r < (row + 1) * records_; ++r) {
       if (record(r + 1) < record(r)) return false;
     }
@@ -48,19 +60,20 @@ class row_places {
     const auto k = static_cast<std::size_t>(r);
     return k < addresses_.size() ? (addresses_[k] & ~whole_flag) * granule_ : used_;
   }
-  std::int64_t records_, granule_, used_ = 0;
+  std::int64_t records_, granule_, longest_, used_ = 0;
   std::vector<std::uint32_t> addresses_;
 };
 
 /// Rows that follow each other in memory share a piece; those that do not are left where they lie.
-void cut_addressed(const context& ctx, const packed_view& v, bulk_plan& plan) {
+std::vector<bulk_piece> cut_addressed(const context& ctx, const packed_view& v,
+                                      std::int64_t stage_bytes) {
+  std::vector<bulk_piece> pieces;
   const row_places begin(ctx, v);
   for (std::int64_t row = 0; row < v.rows;) {
     auto end = row;
-    while (end < v.rows && begin.in_order(end) && begin[end + 1] - begin[row] <= plan.stage_bytes) {
+    while (end < v.rows && begin.in_order(end) && begin[end + 1] - begin[row] <= stage_bytes) {
       ++end;
     }
-    auto& pieces = plan.pieces;
     if (end > row) {
       pieces.push_back({row, end - row, begin[row], begin[end] - begin[row]});
       row = end;
@@ -71,13 +84,7 @@ void cut_addressed(const context& ctx, const packed_view& v, bulk_plan& plan) {
       pieces.push_back({row++, 1, 0, 0});
     }
   }
-}
-
-/// What a row takes at most.
-std::int64_t longest_row(const packing& p) {
-  const record_shape shape(p.width);
-  if (p.has_slots()) return slot_bytes_of_row(p);
-  return shape.records * round_up(shape.elements * p.element_bytes, p.granule);
+  return pieces;
 }
 
 status check_stage(std::int64_t stage_bytes) {
@@ -100,14 +107,20 @@ stage_window window_of(const packed_view& v, const bulk_piece& piece, const std:
   return {stage, first, end - first};
 }
 
+/// Whether a piece lies inside the packed bytes and, of slots, is those of its rows.
+bool fits(const packed_view& v, const bulk_plan& plan, const bulk_piece& piece) {
+  if (piece.rows <= 0 || piece.rows > v.rows - piece.first_row) return false;
+  if (piece.bytes < 0 || piece.bytes > plan.stage_bytes) return false;
+  if (piece.first_byte < 0 || piece.first_byte > v.byte_count - piece.bytes) return false;
+  if (!v.how->has_slots() || piece.bytes == 0) return true;
+  const auto row_bytes = slot_bytes_of_row(*v.how);
+  return piece.first_byte == piece.first_row * row_bytes && piece.bytes == piece.rows * row_bytes;
+}
+
 status check_plan(const packed_view& v, const bulk_plan& plan) {
   std::int64_t row = 0;
   for (const auto& piece : plan.pieces) {
-    if (piece.first_row != row || piece.rows <= 0 || piece.bytes > plan.stage_bytes ||
-        piece.bytes < 0 || piece.first_byte < 0 || piece.first_byte + piece.bytes > v.byte_count) {
-      return wrong_argument("plan: not of these rows");
-    }
-    if (v.how->has_slots() && piece.first_byte != row * slot_bytes_of_row(*v.how)) {
+    if (piece.first_row != row || !fits(v, plan, piece)) {
       return wrong_argument("plan: not of these rows");
     }
     row += piece.rows;
@@ -130,15 +143,10 @@ result<bulk_plan> make_bulk_plan(const context& ctx, const packed_view& v,
   }
   if (!v.how->has_slots() && v.used == nullptr) return wrong_argument("packed: used is null");
   return as_result<result<bulk_plan>>([&]() -> result<bulk_plan> {
-    bulk_plan plan{stage_bytes, {}};
-    if (v.records() == 0) {
-      if (v.rows > 0) plan.pieces.push_back({0, v.rows, 0, 0});
-    } else if (v.how->has_slots()) {
-      cut_slots(v, plan);
-    } else {
-      cut_addressed(ctx, v, plan);
-    }
-    return plan;
+    if (v.rows == 0) return bulk_plan{stage_bytes, {}};
+    if (v.records() == 0) return bulk_plan{stage_bytes, {{0, v.rows, 0, 0}}};
+    return bulk_plan{stage_bytes, v.how->has_slots() ? cut_slots(v, stage_bytes)
+                                                     : cut_addressed(ctx, v, stage_bytes)};
   });
 }
 
@@ -208,7 +216,7 @@ struct bulk_stream::state {
       stage_window window;
       if (piece.bytes > 0) {
         if (fetched == 0) follow(ctx);
-        window = fetch(a.packed, piece, s, fetched++ >= 2);
+        window = fetch(a.packed, piece, s, fetched++);
         require(cudaStreamWaitEvent(ctx.stream, s.is_full), "bulk_stream: wait");
       }
       require(read_rows(ctx, a.packed, window, piece.first_row, output, a.faults,

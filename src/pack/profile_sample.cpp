@@ -18,7 +18,7 @@ namespace {
 using detail::exponent_field_of;
 using detail::sampled_table;
 
-/// The two most frequent of up to 16384 elements, and the share of the first.
+/// The two most frequent of some 16384 elements, spread evenly, and the share of the first.
 struct usual_elements {
   std::uint64_t first = 0, second = 1;
   double share = 0;
@@ -286,24 +286,27 @@ bool decodes_quickly(const packing& p) {
 
 /// Lines of 128 bytes that a row touches, on average over all rows: a link fetches them as it
 /// fetches bytes, so that a row that is a little shorter but begins anywhere gains nothing.
-double lines_of(const packing_estimate& e) {
+/// Addresses and the packing's columns lie on the device.
+double lines_of(const packing_estimate& e, std::int64_t rows) {
   constexpr std::int64_t line = 128;
   const auto& p = e.how;
+  const double row_bytes = e.row_bytes - static_cast<double>(p.column_bytes()) /
+                                             static_cast<double>(std::max<std::int64_t>(1, rows));
   if (!p.has_slots()) {
     const auto records = static_cast<double>(record_shape(p.width).records);
-    return (e.row_bytes - 4 * records + records * static_cast<double>(line - p.granule)) / line;
+    return (row_bytes - 4 * records + records * static_cast<double>(line - p.granule)) / line;
   }
   const auto row = slot_bytes_of_row(p);
   std::int64_t lines = 0;
   for (std::int64_t k = 0; k < line; ++k) lines += (k * row % line + row + line - 1) / line;
-  return (static_cast<double>(lines) + e.row_bytes - static_cast<double>(row)) / line;
+  return (static_cast<double>(lines) + row_bytes - static_cast<double>(row)) / line;
 }
 
-double cost_of(const packing_estimate& e, packing_goal goal) {
+double cost_of(const packing_estimate& e, packing_goal goal, std::int64_t rows) {
   if (goal == packing_goal::memory && !decodes_quickly(e.how)) {
     return std::numeric_limits<double>::infinity();
   }
-  return goal == packing_goal::link ? lines_of(e) : e.row_bytes;
+  return goal == packing_goal::link ? lines_of(e, rows) : e.row_bytes;
 }
 
 }  // namespace
@@ -312,7 +315,7 @@ double cost_of(const packing_estimate& e, packing_goal goal) {
 const packing_estimate& choose_packing(const table_profile& profile, packing_goal goal) {
   return *std::min_element(profile.packings.begin(), profile.packings.end(),
                            [&](const packing_estimate& a, const packing_estimate& b) {
-                             return cost_of(a, goal) < cost_of(b, goal);
+                             return cost_of(a, goal, profile.rows) < cost_of(b, goal, profile.rows);
                            });
 }
 

@@ -12,12 +12,14 @@ namespace {
 void check_bulk(const context& ctx, bulk_stream& stream, const stored_table& t,
                 packed_table& pinned, std::int64_t stage_bytes) {
   const auto plan = check(make_bulk_plan(ctx, pinned.view(), stage_bytes));
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, bytes = 0;
   for (const auto& piece : plan.pieces) {
     CHECK(piece.bytes <= stage_bytes);
     rows += piece.rows;
+    bytes += piece.bytes;
   }
   CHECK(rows == t.rows);
+  CHECK(bytes <= check(to_host(ctx, pinned.view().used, 1)).front());
   auto faults = make_faults(ctx);
   device_table out(ctx, t, t.rows, 1);
   for (const auto mode : test::run_modes) {
@@ -108,11 +110,23 @@ TEST_CASE("device: two tables share stages, on two streams that wait for each ot
   device_table one(ctx, a, a.rows, 0), two(ctx, b, b.rows, 0);
   one.poison(ctx);
   two.poison(ctx);
-  check(stream.unpack(ctx, {first.view(), &first_plan, one.view()}));
-  check(stream.unpack(ctx, {second.view(), &second_plan, two.view()}));
-  check(stream.unpack(ctx, {first.view(), &first_plan, one.view()}));
+  const test::own_stream other_stream;
+  const auto other = ctx.on(other_stream.get());
+  cudaEvent_t done = nullptr;
+  check(from_cuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "event"));
+  const auto follow = [&](const context& later, const context& earlier) {
+    check(from_cuda(cudaEventRecord(done, earlier.stream), "record"));
+    check(from_cuda(cudaStreamWaitEvent(later.stream, done), "wait"));
+  };
+  for (int k = 0; k < 10; ++k) {
+    check(stream.unpack(ctx, {first.view(), &first_plan, one.view()}));
+    follow(other, ctx);
+    check(stream.unpack(other, {second.view(), &second_plan, two.view()}));
+    follow(ctx, other);
+  }
   CHECK(one.rows(ctx) == a.bytes);
   CHECK(two.rows(ctx) == b.bytes);
+  (void)cudaEventDestroy(done);
 }
 
 TEST_CASE("device: a bulk stream refuses what it cannot bring") {
@@ -138,6 +152,10 @@ TEST_CASE("device: a bulk stream refuses what it cannot bring") {
   other = plan;
   other.pieces.pop_back();
   CHECK(message({pinned.view(), &other, out.view()}) == "plan: not of these rows");
+  const auto narrow = make_table(100, 8, 4, number_format::bits, [](auto) { return 1; });
+  auto narrow_rows = check(to_pinned(ctx, pack_all(narrow, raw_packing(narrow.view())).view()));
+  const auto narrow_plan = check(make_bulk_plan(ctx, narrow_rows.view(), 1 << 12));
+  CHECK(message({pinned.view(), &narrow_plan, out.view()}) == "plan: not of these rows");
   const auto longer = check(make_bulk_plan(ctx, pinned.view(), 1 << 13));
   CHECK(message({pinned.view(), &longer, out.view()}) == "plan: longer stages than there are");
   CHECK(std::string(make_bulk_plan(ctx, pinned.view(), 8).error().message) ==

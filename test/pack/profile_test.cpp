@@ -75,6 +75,27 @@ TEST_CASE("the smallest packing is as small as promised") {
   CHECK(ratio_for(half, smallest) >= 1.95);
 }
 
+// By lines of 128 bytes: a row of 128 bytes is one line, 112 bytes that begin anywhere are 1.9.
+TEST_CASE("rows that are gathered over a link are packed where that saves lines") {
+  const auto picked = [](const stored_table& t) {
+    const auto profile = check(make_profile(two, t.view()));
+    return choose_packing(profile, packing_goal::link).how.how;
+  };
+  numbers next;
+  const auto half = make_table(1000, 64, 4, number_format::float32,
+                               [&](auto) { return bits_of(__half2float(__float2half(next()))); });
+  CHECK(picked(floats(1000, 32)) == codec::raw);
+  CHECK(picked(floats(1000, 128)) == codec::raw);
+  CHECK(picked(floats(300, 1024)) == codec::exponent);
+  CHECK(picked(half) == codec::exponent);
+  CHECK(picked(ones(300, 1024)) == codec::sparse);
+  // 124 bytes that agree but for one: an address and a byte, one line instead of 1.97.
+  const auto constant = make_table(500, 31, 4, number_format::bits, [&](std::int64_t i) {
+    return i % 31 == 0 ? next.random() & 1 : 5;
+  });
+  CHECK(picked(constant) != codec::raw);
+}
+
 // The ratios of the paper's code, as measured on such tables. It leaves rows where they were, so
 // that it counts no addresses; ours are counted apart.
 TEST_CASE("the invariant codec is as small as the paper's") {

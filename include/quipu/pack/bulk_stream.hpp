@@ -42,9 +42,12 @@ struct unpack_bulk_args {
 /// Brings whole packed tables, weights or keys and values, from pinned memory: the copy engine
 /// fetches packed bytes into one of two stages while what lies in the other is unpacked.
 ///
-/// A stream serves one call at a time: what is enqueued on another stream of the caller's waits for
-/// the call before it by an event. Copies begin when the caller's stream comes to the call; so that
-/// they overlap with computing, let a stream of their own unpack the next tensor meanwhile.
+/// It serves one call at a time, from one thread at a time: between calls on different streams the
+/// caller makes the later one wait for the earlier one, by an event; a graph that holds a call
+/// needs the bulk_stream, the plan's rows and their pinned memory for as long as it is replayed.
+/// Copies, on a stream of its own that forks from the caller's and joins it, begin when the
+/// caller's stream comes to the call; so that they overlap with computing, let a stream of their
+/// own unpack the next tensor meanwhile.
 class bulk_stream {
  public:
   /// Allocates both stages, a stream and its events. Errors: invalid_argument, out_of_memory,

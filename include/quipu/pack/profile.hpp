@@ -35,16 +35,16 @@ struct table_profile {
   std::vector<std::uint32_t> ones;       ///< [width, bits of an element] rows with the bit set;
                                          ///< empty if there are none
   std::vector<std::uint64_t> exponents;  ///< [32 or 256] elements with the exponent; floats only
-  std::uint64_t fill = 0;                ///< the most frequent element
-  double fill_share = 0;                 ///< of all elements
+  std::uint64_t fill = 0;                ///< the most frequent of some of these elements
+  double fill_share = 0;                 ///< of those
   /// One for each codec that applies: raw, invariant, exponent with 3 and with 2 bits, sparse.
   std::vector<packing_estimate> packings;
 };
 
 /// Looks at a table; of one that lies in memory of the device, or in pinned memory, at the same
-/// rows, which are copied to the host and looked at there by as many threads as help. Allocates,
-/// and waits for the stream. Errors: invalid_argument for a table that is none and for options out
-/// of range, by name; out_of_memory; cuda_error.
+/// rows, which are copied to the host, by way of as much memory of the device, and looked at there
+/// by as many threads as help. Allocates, and waits for the stream. Errors: invalid_argument for a
+/// table that is none and for options out of range, by name; out_of_memory; cuda_error.
 result<table_profile> make_profile(const host_context&, const table_view&,
                                    const profile_options& = {});
 result<table_profile> make_profile(const context&, const table_view&, const profile_options& = {});

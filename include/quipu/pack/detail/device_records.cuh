@@ -121,7 +121,8 @@ __device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes
 template <int Lanes>
 __device__ inline std::uint32_t touch_addressed(const device_records& rows, int lane,
                                                 std::int64_t record, std::uint32_t address) {
-  constexpr std::int64_t least = 32, most = 1024;
+  constexpr std::int64_t least = 32;
+  const std::int64_t most = rows.record_bytes < 1024 ? rows.record_bytes : 1024;
   const auto at = static_cast<std::int64_t>(address & ~whole_flag) * rows.granule;
   if (!rows.over_link || rows.room_at(at) <= 0) return 0;
   const auto next = record + 1 < rows.all ? __ldg(rows.addresses + record + 1) : address;

@@ -40,6 +40,8 @@ class invariant_reader {
     const int head = clusters_ > 1 ? 1 : 0;
     const int map_bytes = (units + 7) >> 3;
     if (room < head + map_bytes) return false;
+    // Over a link all of it is asked for before the first part is waited for.
+    const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
     const int cluster = head > 0 ? static_cast<int>(rows_.bytes[at]) : 0;
     if (cluster >= clusters_) return false;
     const auto column = cluster * at_.units + part * (rows_.record_bytes / unit_bytes);
@@ -48,8 +50,6 @@ class invariant_reader {
     const auto to_end = rows_.byte_count - at / 4 * 4;
     const auto end = static_cast<std::uint32_t>(8 * (to_end < (1 << 24) ? to_end : 1 << 24));
     const auto map = static_cast<std::uint32_t>(8 * (at % 4 + head));
-    // Over a link all of it is asked for before the first part is waited for.
-    const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
     std::uint32_t bit = map + static_cast<std::uint32_t>(8 * map_bytes) + touched;
     bool sound = true;
     for (int from = 0; from < units; from += Lanes * each) {

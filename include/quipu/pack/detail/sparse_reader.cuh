@@ -87,12 +87,14 @@ class sparse_reader {
   __device__ bool read_mapped(int lane, const std::byte* values, const std::byte* map, int stored,
                               int count, const Sink& sink) const {
     int seen = 0;
+    bool beyond = false;  // bits behind the last element
     for (int from = 0; from < count; from += Lanes * of_lane) {
       const int i = from + lane * of_lane;
       const int here = count - i < 0 ? 0 : count - i < of_lane ? count - i : of_lane;
       std::uint32_t bits = 0;
       if (here > 0) bits = static_cast<std::uint32_t>(map[i / 8]);
       if (here > 8) bits |= static_cast<std::uint32_t>(map[i / 8 + 1]) << 8;
+      beyond = beyond || bits >> here != 0;
       bits &= (1u << here) - 1;
       int all;
       int at = seen + detail::sum_before<Lanes>(__popc(bits), lane, all);
@@ -110,7 +112,7 @@ class sparse_reader {
         if (left > 0) sink.put(i + v * each, left < each ? left : each, elements);
       }
     }
-    return seen == stored;
+    return seen == stored && !beyond;
   }
 
   detail::device_records rows_;
