@@ -17,40 +17,43 @@ class row_updater {
  public:
   row_updater(const Coder& coder, const packed_view& v) : coder_(coder), view_(v), places_(v) {
     old_.resize(static_cast<std::size_t>(places_.record_bytes()));
+    more_.resize(static_cast<std::size_t>(places_.shape().records));
   }
 
-  /// What `used` becomes; -1 if there is no room.
+  /// What `used` becomes; -1 if there is no room. All parts are measured before any is written: in
+  /// a damaged table they may lie in one place.
   std::int64_t room_for(const table_view& t, std::int64_t k, std::int64_t row) {
     auto used = *view_.used;
     for (std::int64_t part = 0; part < places_.shape().records; ++part) {
-      used += more_for(t, k, row, part);
+      used += more(part) = more_for(t, k, row, part);
     }
     if (!view_.how->has_slots() && used / view_.how->granule > whole_flag) return -1;
     return used <= view_.byte_count ? used : -1;
   }
 
+  /// The row that was measured last, if there is room.
   void write(const table_view& t, std::int64_t k, std::int64_t row) {
     const auto& shape = places_.shape();
     for (std::int64_t part = 0; part < shape.records; ++part) {
       const auto record = row * shape.records + part;
-      const auto more = more_for(t, k, row, part);
       const auto* from = part_of(t, shape, k, part);
       const auto column = shape.begin(part), count = shape.count(part);
       if constexpr (uses_slots<Coder>) {
         write_slot(record, from, column, count);
       } else {
         const auto size = coder_.size(from, column, count);
-        const auto at = more > 0 ? *view_.used : places_.address(record);
+        const auto at = more(part) > 0 ? *view_.used : places_.address(record);
         view_.addresses[record] =
             static_cast<std::uint32_t>(at / view_.how->granule) | (size < 0 ? whole_flag : 0);
         std::memset(view_.bytes + at, 0, static_cast<std::size_t>(stored_size(size, count)));
         write_addressed(coder_, places_, record, from, part, view_.bytes + at);
       }
-      *view_.used += more;
+      *view_.used += more(part);
     }
   }
 
  private:
+  std::int64_t& more(std::int64_t part) { return more_[static_cast<std::size_t>(part)]; }
   /// Bytes of spare room that a record takes.
   std::int64_t more_for(const table_view& t, std::int64_t k, std::int64_t row, std::int64_t part) {
     const auto& shape = places_.shape();
@@ -102,6 +105,7 @@ class row_updater {
   packed_view view_;
   record_places places_;
   std::vector<std::byte> old_;
+  std::vector<std::int64_t> more_;
 };
 
 /// Of every position, whether no later one has its id.

@@ -471,3 +471,26 @@ TEST_CASE("a row for which there is no room is named, and stays") {
     }
   }
 }
+
+// Parts of a row that a damaged table has in one place: what the first one leaves there must not
+// make the second one look for room that nobody counted.
+TEST_CASE("an update of damaged rows writes nothing behind the packed bytes") {
+  constexpr std::int64_t width = 8192;
+  std::vector<std::uint32_t> before(width), after(width);
+  for (std::size_t k = 0; k < 100; ++k) {
+    before[k * 7] = before[4096 + k * 7] = static_cast<std::uint32_t>(1000 + k);
+  }
+  after[5] = 77;
+  for (std::size_t k = 0; k < 50; ++k) after[4096 + k * 9] = static_cast<std::uint32_t>(2000 + k);
+  packing p;
+  p.how = codec::sparse;
+  p.width = width;
+  const host_context one{1};
+  auto packed = check(make_packed(one, make_table_view(std::as_const(before).data(), 1, width), p));
+  const auto v = packed.view();
+  v.addresses[1] = v.addresses[0];
+  const std::int64_t id = 0;
+  check(update_rows<std::int64_t>(
+      one, {v, make_vector_view(&id, 1), make_table_view(std::as_const(after).data(), 1, width)}));
+  CHECK(*v.used <= v.byte_count);
+}
