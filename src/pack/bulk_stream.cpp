@@ -216,7 +216,7 @@ struct bulk_stream::state {
       stage_window window;
       if (piece.bytes > 0) {
         if (fetched == 0) follow(ctx);
-        window = fetch(a.packed, piece, s, fetched++);
+        window = fetch(a.packed, piece, s, fetched++ >= 2);
         require(cudaStreamWaitEvent(ctx.stream, s.is_full), "bulk_stream: wait");
       }
       require(read_rows(ctx, a.packed, window, piece.first_row, output, a.faults,
