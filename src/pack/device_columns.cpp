@@ -26,11 +26,7 @@ std::vector<std::uint64_t> bits_outside(const packing& p) {
 
 int most_runs(const packing& p) {
   int most = 0;
-  for (auto outside : bits_outside(p)) {
-    int runs = 0;
-    for (int taken = 0; outside != 0; ++runs) take_run(outside, taken);
-    most = std::max(most, runs);
-  }
+  for (const auto outside : bits_outside(p)) most = std::max(most, count_runs(outside));
   return most;
 }
 

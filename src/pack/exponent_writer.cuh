@@ -37,8 +37,7 @@ class exponent_writer {
     exponents_ = low_bits<std::uint32_t>(field.bits);
     constant_mask_ = p.exponent.constant_mask;
     constant_value_ = p.exponent.constant_value;
-    auto kept = low_bits<std::uint32_t>(8 * static_cast<int>(sizeof(Word))) &
-                ~(exponents_ << shift_ | constant_mask_);
+    auto kept = kept_mask(p);
     kept_bits_ = std::popcount(kept);
     for (int taken = 0; kept != 0; ++runs_) run_[runs_] = take_run(kept, taken);
     for (int k = 0; k < 7; ++k) {

@@ -84,62 +84,70 @@ struct row_sink {
     for (int i = whole + lane; i < count; i += lanes) to[i] = x;
   }
   __device__ void set(int place, Word x) const { to[place] = x; }
-  /// Units of a record of so many bytes; the last one may be short.
-  template <int Each>
-  __device__ void put_units(int first, int count, int bytes, const Word (&units)[Each]) const {
-    constexpr int vectors = Each * static_cast<int>(sizeof(Word)) / 16;
-    if constexpr (vectors > 0) {
-      if (takes_vectors && (first + Each) * static_cast<int>(sizeof(Word)) <= bytes) {
-#pragma unroll
-        for (int k = 0; k < vectors; ++k) {
-          uint4 v;
-          memcpy(&v, reinterpret_cast<const char*>(units) + 16 * k, sizeof v);
-          __stcs(reinterpret_cast<uint4*>(to + first) + k, v);
-        }
-        return;
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < Each; ++k) {
-      if (k < count) put_unit(first + k, bytes, units[k]);
-    }
-  }
-  __device__ void put_unit(int u, int bytes, Word x) const {
-    constexpr int unit_bytes = static_cast<int>(sizeof(Word));
-    auto* at = reinterpret_cast<std::byte*>(to) + std::int64_t{u} * unit_bytes;
-    const int left = bytes - u * unit_bytes;
-    if (left >= unit_bytes && reinterpret_cast<std::uintptr_t>(at) % unit_bytes == 0) {
-      *reinterpret_cast<Word*>(at) = x;
+  __device__ void put_bytes(int first, int count, const std::uint32_t (&words)[4]) const {
+    auto* const at = reinterpret_cast<std::byte*>(to) + first;
+    if (count == 16 && takes_vectors) {
+      __stcs(reinterpret_cast<uint4*>(at), make_uint4(words[0], words[1], words[2], words[3]));
       return;
     }
-    for (int b = 0; b < unit_bytes && b < left; ++b) {
-      at[b] = static_cast<std::byte>(static_cast<std::uint64_t>(x) >> (8 * b));
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    if (address % 4 == 0) {
+      put_parts<std::uint32_t>(at, count, words);
+    } else if (address % 2 == 0) {
+      put_parts<std::uint16_t>(at, count, words);
+    } else {
+      put_parts<std::uint8_t>(at, count, words);
+    }
+  }
+
+ private:
+  /// As whole parts as there are, and the bytes behind them.
+  template <class Part>
+  __device__ static void put_parts(std::byte* at, int count, const std::uint32_t (&words)[4]) {
+    constexpr int part = static_cast<int>(sizeof(Part));
+#pragma unroll
+    for (int b = 0; b < 16; b += part) {
+      const std::uint32_t x = words[b / 4] >> (8 * (b % 4));
+      if (b + part <= count) {
+        *reinterpret_cast<Part*>(at + b) = static_cast<Part>(x);
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < part - 1; ++k) {
+        if (b + k < count) at[b + k] = static_cast<std::byte>(x >> (8 * k));
+      }
     }
   }
 };
 
+/// Records that one launch reads: 32 bits count them.
+struct read_range {
+  std::int64_t first_row;  // of the output
+  std::uint32_t count;     // of records
+  std::uint32_t of_row;
+};
+
 /// A group of lanes a record. Rows that keep few lanes busy have but one.
 template <class Reader, class Choice, class Word, int Lanes>
-__global__ void __launch_bounds__(Reader::most_threads, 1)
-    read_rows_kernel(const Reader reader, const Choice choice, const std::int64_t output_rows,
-                     const std::int64_t records, const std::int64_t record_bytes, std::byte* output,
-                     const std::int64_t stride, row_faults* faults) {
-  const int groups = static_cast<int>(blockDim.x) / Lanes;
-  const int lane = static_cast<int>(threadIdx.x) % Lanes;
-  const std::int64_t all = output_rows * records;
-  for (std::int64_t g = std::int64_t{blockIdx.x} * groups + threadIdx.x / Lanes; g < all;
-       g += std::int64_t{gridDim.x} * groups) {
-    const bool whole_row = Lanes < detail::warp_lanes || records == 1;
-    const std::int64_t j = whole_row ? g : g / records;
-    const std::int64_t part = whole_row ? 0 : g - j * records;
-    const std::int64_t k = choice.place(j);
-    if (!choice.is_place(k, output_rows)) continue;
+__global__ void __launch_bounds__(Reader::residence::threads, Reader::residence::blocks)
+    read_rows_kernel(const Reader reader, const Choice choice, const read_range range,
+                     const mutable_table_view output, const std::int64_t record_bytes,
+                     row_faults* faults) {
+  const unsigned groups = blockDim.x / Lanes;
+  const int lane = static_cast<int>(threadIdx.x % Lanes);
+  for (auto g = blockIdx.x * groups + threadIdx.x / Lanes; g < range.count;
+       g += gridDim.x * groups) {
+    const bool whole_row = Lanes < detail::warp_lanes || range.of_row == 1;
+    const auto row_of_range = whole_row ? g : g / range.of_row;
+    const int part = whole_row ? 0 : static_cast<int>(g - row_of_range * range.of_row);
+    const std::int64_t k = choice.place(range.first_row + row_of_range);
+    if (!choice.is_place(k, output.rows)) continue;
     const std::int64_t row = choice(k);
     if (!choice.is_there(row)) {
       if (faults != nullptr && lane == 0) detail::note(&faults->id, k);
       continue;
     }
-    auto* const to = output + k * stride + part * record_bytes;
+    auto* const to = output.data + k * output.row_stride + std::int64_t{part} * record_bytes;
     const row_sink<Word> sink{reinterpret_cast<Word*>(to),
                               reinterpret_cast<std::uintptr_t>(to) % 16 == 0};
     if (!reader.read(lane, row, part, sink) && faults != nullptr) {
@@ -158,77 +166,98 @@ struct read_job {
   std::int32_t most_multiprocessors;
   detail::stage_window stage = {};
 
+  template <class Word, int Lanes, class Reader>
+  status run(const Reader& reader) const {
+    constexpr std::int64_t most_records = 1 << 30;
+    const record_shape shape(packed.how->width);
+    const auto most_rows = std::max<std::int64_t>(1, most_records / shape.records);
+    for (std::int64_t first = 0; first < output.rows; first += most_rows) {
+      const auto rows = std::min(most_rows, output.rows - first);
+      const read_range range{first, static_cast<std::uint32_t>(rows * shape.records),
+                             static_cast<std::uint32_t>(shape.records)};
+      if (auto s = launch<Word, Lanes>(reader, range, shape); !s.ok()) return s;
+    }
+    return success();
+  }
   /// Where few multiprocessors are to work each has one large block; else all have small ones. An
   /// order would be undone by more rows at a time than a quarter of them keep under way.
   template <class Word, int Lanes, class Reader>
-  status run(const Reader& reader) const {
-    const record_shape shape(packed.how->width);
+  status launch(const Reader& reader, const read_range& range, const record_shape& shape) const {
     const std::int64_t few = most_multiprocessors > 0 ? most_multiprocessors
                              : choice.by_address      ? (ctx.multiprocessors + 3) / 4
                                                       : 0;
-    const int threads = few > 0 ? Reader::most_threads : 256;
+    const int threads = few > 0 ? Reader::residence::threads : 256;
     const auto groups = threads / Lanes;
-    const auto wanted = (output.rows * shape.records + groups - 1) / groups;
-    const std::int64_t most = few > 0 ? few : 0x7fffffff;
+    const auto wanted = (std::int64_t{range.count} + groups - 1) / groups;
     return detail::launch(ctx, read_rows_kernel<Reader, Choice, Word, Lanes>,
-                          dim3(static_cast<unsigned>(std::min(wanted, most))),
+                          dim3(static_cast<unsigned>(few > 0 ? std::min(wanted, few) : wanted)),
                           static_cast<unsigned>(threads), detail::start::in_order, reader, choice,
-                          output.rows, shape.records, shape.elements * packed.how->element_bytes,
-                          output.data, output.row_stride, faults);
+                          range, output, shape.elements * packed.how->element_bytes, faults);
   }
 
-  /// As many lanes as a record keeps busy.
-  template <template <class, int> class Reader, class Word>
-  status by_lanes() const {
-    const auto bytes = record_shape(packed.how->width).elements * packed.how->element_bytes;
-    constexpr std::int64_t of_lane = Reader<Word, 8>::lane_bytes;
-    if (bytes <= 4 * of_lane) return run<Word, 4>(Reader<Word, 4>(packed, stage));
-    if (bytes <= 8 * of_lane) return run<Word, 8>(Reader<Word, 8>(packed, stage));
-    if (bytes <= 16 * of_lane) return run<Word, 16>(Reader<Word, 16>(packed, stage));
-    return run<Word, 32>(Reader<Word, 32>(packed, stage));
-  }
-  template <template <class, int> class Reader>
-  status by_word(std::int32_t bytes) const {
-    return detail::with_word(bytes, [&]<class Word>() { return by_lanes<Reader, Word>(); });
-  }
-  /// Two vectors a lane where a record has them: one sum over fewer lanes serves both.
-  template <class Word, int CodeBits, int Kept>
-  status read_exponents() const {
-    const auto read = [&]<int Lanes, int Batch>() {
-      return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, Batch>(packed, stage));
-    };
-    constexpr int each = elements_of_lane<Word>;
-    const auto vectors = (record_shape(packed.how->width).elements + each - 1) / each;
+  /// Calls read<Lanes, Batch>() with as many lanes as a record of `vectors` keeps busy, two vectors
+  /// a lane where it has them: one sum over fewer lanes serves both.
+  template <class Read>
+  static status by_lanes(std::int64_t vectors, const Read& read) {
     if (vectors <= 4) return read.template operator()<4, 1>();
     if (vectors <= 8) return read.template operator()<4, 2>();
     if (vectors <= 16) return read.template operator()<8, 2>();
     if (vectors <= 32) return read.template operator()<16, 2>();
     return read.template operator()<32, 2>();
   }
+  std::int64_t vectors() const {
+    return (record_shape(packed.how->width).elements * packed.how->element_bytes + 15) / 16;
+  }
+  template <template <class, int, int> class Reader>
+  status by_word(std::int32_t bytes) const {
+    return detail::with_word(bytes, [&]<class Word>() {
+      return by_lanes(vectors(), [&]<int Lanes, int Batch>() {
+        return run<Word, Lanes>(Reader<Word, Lanes, Batch>(packed, stage));
+      });
+    });
+  }
+  status read_raw() const {
+    return detail::with_word(packed.how->element_bytes, [&]<class Word>() {
+      const auto of_record = vectors();
+      if (of_record <= 4) return run<Word, 4>(raw_reader<Word, 4>(packed, stage));
+      if (of_record <= 8) return run<Word, 8>(raw_reader<Word, 8>(packed, stage));
+      if (of_record <= 16) return run<Word, 16>(raw_reader<Word, 16>(packed, stage));
+      return run<Word, 32>(raw_reader<Word, 32>(packed, stage));
+    });
+  }
+  template <class Word, int CodeBits, int Kept>
+  status read_exponents() const {
+    return by_lanes(vectors(), [&]<int Lanes, int Batch>() {
+      return run<Word, Lanes>(exponent_reader<Word, CodeBits, Kept, Lanes, Batch>(packed, stage));
+    });
+  }
+  /// Kept bits of plain numbers, and of fp32 that once was bf16 or fp16.
   template <int CodeBits>
-  status by_format() const {
-    const auto& p = *packed.how;
-    const bool plain = p.exponent.constant_mask == 0;
-    if (p.format == number_format::float32) {
-      return plain ? read_exponents<std::uint32_t, CodeBits, 24>()
-                   : read_exponents<std::uint32_t, CodeBits, 0>();
+  status by_kept() const {
+    const auto kept = detail::kept_mask(*packed.how);
+    const int bits = count_runs(kept) <= 2 ? std::popcount(kept) : 0;
+    if (packed.how->element_bytes == 4) {
+      if (bits == 24) return read_exponents<std::uint32_t, CodeBits, 24>();
+      if (bits == 11) return read_exponents<std::uint32_t, CodeBits, 11>();
+      if (bits == 8) return read_exponents<std::uint32_t, CodeBits, 8>();
+      return read_exponents<std::uint32_t, CodeBits, 0>();
     }
-    return plain && p.format == number_format::bfloat16
-               ? read_exponents<std::uint16_t, CodeBits, 8>()
-               : read_exponents<std::uint16_t, CodeBits, 0>();
+    if (bits == 11) return read_exponents<std::uint16_t, CodeBits, 11>();
+    if (bits == 8) return read_exponents<std::uint16_t, CodeBits, 8>();
+    return read_exponents<std::uint16_t, CodeBits, 0>();
   }
 
   status operator()() const {
     if (output.rows == 0 || packed.how->width == 0) return success();
     switch (packed.how->how) {
       case codec::exponent:
-        return packed.how->exponent.code_bits == 2 ? by_format<2>() : by_format<3>();
+        return packed.how->exponent.code_bits == 2 ? by_kept<2>() : by_kept<3>();
       case codec::invariant:
         return by_word<invariant_reader>(packed.how->invariant.unit_bytes);
       case codec::sparse:
         return by_word<sparse_reader>(packed.how->element_bytes);
       default:
-        return by_word<raw_reader>(packed.how->element_bytes);
+        return read_raw();
     }
   }
 };

@@ -45,9 +45,11 @@ class sparse_writer {
       const unsigned head = static_cast<unsigned>(form) << 13 | static_cast<unsigned>(c.stored);
       record[lane] = static_cast<std::byte>(head >> (8 * lane));
     }
-    const auto hole = c.parts.values < c.parts.bytes ? c.parts.values : c.parts.bytes;
-    if (form != sparse_form::units) clear_bytes<Lanes>(lane, record, 2, static_cast<int>(hole));
     const bool is_map = form == sparse_form::mapped;
+    if (form != sparse_form::units) {
+      const int hole = sparse_parts::head_bytes + (is_map ? (count + 7) / 8 : 0);
+      clear_bytes<Lanes>(lane, record, hole, min(c.parts.values, c.parts.bytes));
+    }
     int seen = 0;
     for (int from = 0; from < count; from += Lanes * each) {
       const auto v = load(lane, elements, from, count);

@@ -12,15 +12,14 @@ class stored_slots {
  public:
   explicit stored_slots(const packed_view& v) : rows_(v, {}) {}
 
-  __device__ std::uint32_t room_for(int, std::int64_t row, std::int64_t part,
-                                    std::uint32_t stored) const {
+  __device__ std::uint32_t room_for(int, std::int64_t row, int part, std::uint32_t stored) const {
     if ((stored & whole_flag) == 0 || has_overflow(row, part)) return 0;
     return static_cast<std::uint32_t>(rows_.record_bytes);
   }
 
  private:
   /// Whether a record has a place in the overflow area.
-  __device__ bool has_overflow(std::int64_t row, std::int64_t part) const {
+  __device__ bool has_overflow(std::int64_t row, int part) const {
     const auto* slot = rows_.slot(row, part);
     if (slot[rows_.slot_bytes - 1] != overflow_tag) return false;
     const auto at = rows_.overflow + std::int64_t{word_at(slot, 0)} * rows_.record_bytes;
@@ -46,7 +45,7 @@ struct sparse_size {
     if (parts.bytes > room) return 0;
     const bool sound = parts.form == sparse_form::mapped
                            ? maps(lane, record + parts.places, stored, count)
-                           : places_are_there(lane, record + parts.places, stored, count);
+                           : places_ascend(lane, record + parts.places, stored, count);
     return sound ? static_cast<int>(parts.bytes) : 0;
   }
 
@@ -62,15 +61,17 @@ struct sparse_size {
     }
     return !any_of_group<warp_lanes>(beyond) && sum_group<warp_lanes>(seen) == stored;
   }
-  __device__ static bool places_are_there(int lane, const std::byte* places, int stored,
-                                          int count) {
-    bool beyond = false;
+  __device__ static bool places_ascend(int lane, const std::byte* places, int stored, int count) {
+    const auto place = [&](int k) {
+      return count <= 256 ? static_cast<int>(places[k])
+                          : static_cast<int>(load_anywhere<std::uint16_t>(places + 2 * k));
+    };
+    bool wrong = false;
     for (int k = lane; k < stored; k += warp_lanes) {
-      const int i = count <= 256 ? static_cast<int>(places[k])
-                                 : static_cast<int>(load_anywhere<std::uint16_t>(places + 2 * k));
-      beyond = beyond || i >= count;
+      const int i = place(k);
+      wrong = wrong || i >= count || (k > 0 && place(k - 1) >= i);
     }
-    return !any_of_group<warp_lanes>(beyond);
+    return !any_of_group<warp_lanes>(wrong);
   }
 };
 
@@ -113,7 +114,7 @@ class stored_with_addresses {
  public:
   explicit stored_with_addresses(const packed_view& v) : rows_(v, {}), size_(v) {}
 
-  __device__ std::uint32_t room_for(int lane, std::int64_t row, std::int64_t part,
+  __device__ std::uint32_t room_for(int lane, std::int64_t row, int part,
                                     std::uint32_t stored) const {
     const auto wanted = round_up(static_cast<std::int64_t>(stored & ~whole_flag), rows_.granule);
     return wanted <= place_bytes(lane, row, part) ? 0u : static_cast<std::uint32_t>(wanted);
@@ -121,14 +122,15 @@ class stored_with_addresses {
 
  private:
   /// What the granules of a record hold; 0 if it is malformed.
-  __device__ std::int64_t place_bytes(int lane, std::int64_t row, std::int64_t part) const {
+  __device__ std::int64_t place_bytes(int lane, std::int64_t row, int part) const {
     const auto address = __ldg(rows_.addresses + row * rows_.records + part);
-    const auto at = static_cast<std::int64_t>(address & ~whole_flag) * rows_.granule;
-    const auto room = rows_.room_at(at);
+    const auto at = rows_.place(address);
+    const int room = rows_.room_at(at);
     const int count = rows_.count(part);
-    const int bytes = (address & whole_flag) != 0
-                          ? count * rows_.element_bytes
-                          : size_(lane, rows_.bytes + at, room, part * rows_.elements, count);
+    const int bytes =
+        (address & whole_flag) != 0
+            ? count * rows_.element_bytes
+            : size_(lane, rows_.bytes + at, room, std::int64_t{part} * rows_.elements, count);
     const auto whole = round_up(bytes, rows_.granule);
     return whole <= room ? whole : 0;
   }

@@ -50,7 +50,8 @@ struct ordered_updates {
   std::int64_t positions, rows, records;
 
   struct update {
-    std::int64_t position, row, part;
+    std::int64_t position, row;
+    int part;
     bool is_there, is_last;  // whether there is such a row, and no later position of it
   };
   __device__ update operator[](std::int64_t g) const {
@@ -59,7 +60,7 @@ struct ordered_updates {
     const auto row = id_at(ids, id_bytes, position);
     const bool is_last =
         j + 1 == positions || id_at(ids, id_bytes, id_at(order, id_bytes, j + 1)) != row;
-    return {position, row, g - j * records, row >= 0 && row < rows, is_last};
+    return {position, row, static_cast<int>(g - j * records), row >= 0 && row < rows, is_last};
   }
   /// Its number by position.
   __device__ std::int64_t record(const update& u) const { return u.position * records + u.part; }

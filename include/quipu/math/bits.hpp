@@ -24,6 +24,12 @@ struct bit_run {
   int gap = 0;
 };
 
+/// How many runs a mask has.
+template <std::unsigned_integral Word>
+QUIPU_HD constexpr int count_runs(Word mask) noexcept {
+  return cuda::std::popcount(static_cast<Word>(mask & ~static_cast<Word>(mask << 1)));
+}
+
 /// Takes the lowest run off `mask`, which is not 0. `taken` bits of the mask were lower; the run's
 /// are added to it.
 template <std::unsigned_integral Word>

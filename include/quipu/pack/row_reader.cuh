@@ -9,13 +9,12 @@
 ///   elements_of_lane<Word>
 /// - sink.fill(lane, lanes, count, element), for sparse records: all `count` of them are `element`,
 ///   but for those that follow by sink.set(place, element)
-/// - sink.put_units(first, count, bytes, units) and sink.put_unit(place, bytes, unit), for
-///   invariant records, whose `Word` is a unit: of a record of so many bytes, whose last unit may
-///   be short
+/// - sink.put_bytes(first, count, words), for invariant records, whose `Word` is a unit: bytes
+///   [first, first + count) of the record, whole elements; an array of four words of 32 bits
 ///
 /// `read(lane, row, part, sink)` tells whether the record is sound as far as this lane saw: of one
 /// that is not at least one lane says so, and some elements may be handed over. Nothing outside the
-/// packed bytes is read. A multiprocessor does well with `most_threads` of them.
+/// packed bytes is read. `residence` says how many threads do well, as launch bounds.
 #include "quipu/pack/detail/device_records.cuh"
 #include "quipu/pack/detail/exponent_reader.cuh"
 #include "quipu/pack/detail/invariant_reader.cuh"

@@ -19,15 +19,13 @@ struct invariant_columns {
   std::int64_t units = 0, count = 0, unit_bytes = 0;
   int runs = 0;
 
-  /// Units that a lane takes at once.
-  QUIPU_HD static constexpr int units_of_lane(int unit_bytes) noexcept {
-    return unit_bytes == 8 ? 4 : 8;
-  }
+  /// Bytes of units that a lane takes at once.
+  static constexpr std::int64_t lane_bytes = 16;
 
   constexpr invariant_columns() = default;
   QUIPU_HD constexpr invariant_columns(std::int64_t clusters, std::int64_t row_bytes,
                                        std::int64_t unit, int most_runs) noexcept
-      : units(round_up(round_up(row_bytes, unit) / unit, 8)),
+      : units(round_up(row_bytes, lane_bytes) / unit),
         count(clusters * units),
         unit_bytes(unit),
         runs(most_runs) {}

@@ -17,14 +17,22 @@ inline constexpr int elements_of_lane = 16 / static_cast<int>(sizeof(Word));
 
 namespace detail {
 
+/// How many threads a multiprocessor does well with, in blocks of at most `Threads`: the fewer
+/// registers a reader has, the more of its loads are under way.
+template <int Threads, int Blocks>
+struct residence {
+  static constexpr int threads = Threads, blocks = Blocks;
+};
+
 /// Records of a packed table as kernels see them; places are counted from `bytes` on, of rows in a
 /// stage too. Inside a record 32 bits count everything.
 struct device_records {
   const std::byte* bytes;
   std::int64_t first_byte = 0, byte_count;  // records with addresses lie in between
   const std::uint32_t* addresses;
-  std::int64_t row_bytes, overflow, records, width, all;
-  std::int32_t slot_bytes, record_bytes, elements, granule, element_bytes;
+  std::int64_t row_bytes, overflow, all;
+  std::int32_t records, elements, last_elements;  // of a row; of a record; of a row's last one
+  std::int32_t slot_bytes, record_bytes, granule, element_bytes;
   bool over_link;  // the bytes lie in memory of the host
 
   explicit device_records(const packed_view& v, const stage_window& stage)
@@ -37,9 +45,9 @@ struct device_records {
         granule(v.how->granule),
         element_bytes(v.how->element_bytes) {
     const record_shape shape(v.how->width);
-    records = shape.records;
+    records = static_cast<std::int32_t>(shape.records);
     elements = static_cast<std::int32_t>(shape.elements);
-    width = shape.width;
+    last_elements = records > 0 ? static_cast<std::int32_t>(shape.count(records - 1)) : 0;
     all = v.rows * records;
     record_bytes = elements * element_bytes;
     if (stage.bytes != nullptr) move_to(stage, v.how->has_slots());
@@ -58,15 +66,21 @@ struct device_records {
     first_byte = stage.first;
     bytes = there;
   }
-  __device__ int count(std::int64_t part) const {
-    return part + 1 < records ? elements : static_cast<int>(width - part * elements);
+  __device__ int count(int part) const { return part + 1 < records ? elements : last_elements; }
+  /// Where the bytes of an address lie.
+  __device__ std::int64_t place(std::uint32_t address) const {
+    return static_cast<std::int64_t>(std::uint64_t{address & ~whole_flag} *
+                                     static_cast<std::uint32_t>(granule));
   }
-  /// Bytes that a record with an address has at most; fewer than none if it is not here.
-  __device__ std::int64_t room_at(std::int64_t at) const {
-    return at < first_byte ? -1 : byte_count - at;
+  /// Bytes that a record with an address has at most, as far as that can matter; fewer than none
+  /// if it is not here.
+  __device__ int room_at(std::int64_t at) const {
+    constexpr std::int64_t enough = 1 << 24;
+    const auto room = byte_count - at;
+    return at < first_byte ? -1 : static_cast<int>(room < enough ? room : enough);
   }
-  __device__ const std::byte* slot(std::int64_t row, std::int64_t part) const {
-    return bytes + row * row_bytes + part * slot_bytes;
+  __device__ const std::byte* slot(std::int64_t row, int part) const {
+    return bytes + row * row_bytes + std::int64_t{part} * slot_bytes;
   }
 };
 
@@ -84,6 +98,17 @@ __device__ inline std::uint32_t bits_at(const std::byte* bytes, std::uint32_t at
   return __funnelshift_r(low, high, shift);
 }
 
+/// The bits of `Each` elements from i on, of a map of `count` bits that begins with a byte: a
+/// lane's. Elements that are not there have none.
+template <int Each>
+__device__ inline std::uint32_t map_bits(const std::byte* map, int i, int count) {
+  static_assert(Each == 2 || Each == 4 || Each == 8 || Each == 16);
+  if (i >= count) return 0;
+  std::uint32_t bits = static_cast<std::uint32_t>(map[i / 8]) >> (i % 8);
+  if (Each == 16 && i + 8 < count) bits |= static_cast<std::uint32_t>(map[i / 8 + 1]) << 8;
+  return bits & ((1u << (count - i < Each ? count - i : Each)) - 1);
+}
+
 /// The sum over the lanes before this one, and over all of them.
 template <int Lanes>
 __device__ inline int sum_before(int n, int lane, int& all) {
@@ -97,21 +122,53 @@ __device__ inline int sum_before(int n, int lane, int& all) {
   return sum - n;
 }
 
-/// Asks for the bytes of a record in whole lines, a vector a lane, before its parts are read one by
+/// Counts of a batch: `Batch` vectors a lane, of which lane l has vectors l, Lanes + l and so on.
+/// They go through one sum: those of 32 lanes fit 32 / Batch bits.
+template <int Lanes, int Batch>
+class batch_counts {
+ public:
+  __device__ batch_counts(int lane, const int (&counts)[Batch]) {
+    unsigned packed = 0;
+#pragma unroll
+    for (int b = 0; b < Batch; ++b) packed |= static_cast<unsigned>(counts[b]) << (bits * b);
+    before_ = sum_before<Lanes>(static_cast<int>(packed), lane, sums_);
+  }
+  __device__ bool none() const { return sums_ == 0; }
+  /// Of all vectors.
+  __device__ int all() const { return of_vectors_before(Batch); }
+  /// Of those before the lane's vector b.
+  __device__ int before(int b) const { return of_vectors_before(b) + count_of(before_, b); }
+
+ private:
+  static constexpr int bits = 32 / Batch;
+  __device__ static int count_of(int packed, int b) {
+    if constexpr (Batch == 1) return packed;
+    return static_cast<int>(static_cast<unsigned>(packed) >> (bits * b) & ((1u << bits % 32) - 1));
+  }
+  __device__ int of_vectors_before(int vectors) const {
+    int sum = 0;
+#pragma unroll
+    for (int b = 0; b < Batch; ++b) sum += b < vectors ? count_of(sums_, b) : 0;
+    return sum;
+  }
+  int before_, sums_;
+};
+
+/// Asks for the bytes of a record in whole lines, a sector a lane, before its parts are read one by
 /// one: over a link it is fetches that count. What it returns is to be waited for. Nothing behind
 /// `end` is read.
 template <int Lanes>
 __device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes,
                                       const std::byte* end) {
-  constexpr std::uintptr_t line = 128;
+  constexpr std::uintptr_t line = 128, sector = 32, word = 4;
   const auto first = reinterpret_cast<std::uintptr_t>(from);
   const auto last = reinterpret_cast<std::uintptr_t>(end);
   std::uint32_t seen = 0;
-  for (auto at = first / line * line + 16 * static_cast<unsigned>(lane);
-       at < first + static_cast<unsigned>(bytes); at += 16 * Lanes) {
-    if (at + 16 <= first || at + 16 > last) continue;
-    const uint4 v = __ldg(reinterpret_cast<const uint4*>(at));
-    seen ^= v.x ^ v.y ^ v.z ^ v.w;
+  for (auto at = first / line * line + sector * static_cast<unsigned>(lane);
+       at < first + static_cast<unsigned>(bytes); at += sector * Lanes) {
+    if (at + sector <= first) continue;
+    const auto here = at < first ? first / word * word : at;
+    if (here + word <= last) seen ^= __ldg(reinterpret_cast<const std::uint32_t*>(here));
   }
   return seen;
 }
@@ -121,12 +178,12 @@ __device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes
 template <int Lanes>
 __device__ inline std::uint32_t touch_addressed(const device_records& rows, int lane,
                                                 std::int64_t record, std::uint32_t address) {
+  const auto at = rows.place(address);
+  if (!rows.over_link || rows.room_at(at) <= 0) return 0;
   constexpr std::int64_t least = 32;
   const std::int64_t most = rows.record_bytes < 1024 ? rows.record_bytes : 1024;
-  const auto at = static_cast<std::int64_t>(address & ~whole_flag) * rows.granule;
-  if (!rows.over_link || rows.room_at(at) <= 0) return 0;
   const auto next = record + 1 < rows.all ? __ldg(rows.addresses + record + 1) : address;
-  const auto length = static_cast<std::int64_t>((next & ~whole_flag)) * rows.granule - at;
+  const auto length = rows.place(next) - at;
   const auto bytes = length < least ? least : length < most ? length : most;
   return touch<Lanes>(lane, rows.bytes + at, static_cast<int>(bytes), rows.bytes + rows.byte_count);
 }
@@ -172,14 +229,13 @@ __device__ inline void read_whole(int lane, const std::byte* from, int count, co
 /// codec::raw.
 template <class Word, int Lanes>
 struct raw_reader {
-  static constexpr int most_threads = 1024;
-  static constexpr int lane_bytes = 16;
+  using residence = detail::residence<1024, 1>;
   detail::device_records rows;
   explicit raw_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows(v, stage) {}
 
   template <class Sink>
-  __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
+  __device__ bool read(int lane, std::int64_t row, int part, const Sink& sink) const {
     detail::read_whole<Word, Lanes>(lane, rows.slot(row, part), rows.count(part), sink);
     return true;
   }

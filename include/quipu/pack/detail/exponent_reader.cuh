@@ -6,18 +6,19 @@
 
 namespace quipu {
 
-/// codec::exponent. `Kept` bits of an element are neither exponent nor constant, its sign and its
-/// mantissa; 0: any number of any. `Batch` vectors a lane are read at a time.
+/// codec::exponent. `Kept` bits of an element are neither exponent nor constant, in at most two
+/// runs: its sign and its mantissa, or the upper bits of that. 0: any number in any runs. `Batch`
+/// vectors a lane are read at a time.
 template <class Word, int CodeBits, int Kept, int Lanes, int Batch>
 class exponent_reader {
   static constexpr int each = elements_of_lane<Word>;
-  static constexpr int count_bits = 32 / Batch;  // of a vector's escapes, over all lanes
   static_assert(Batch == 1 || Batch == 2);
   static constexpr int step = Batch * Lanes * each;
+  static constexpr bool is_long = Lanes == 32;  // records may have several batches
   static constexpr int escape = (1 << CodeBits) - 1;
 
  public:
-  static constexpr int most_threads = 1024;
+  using residence = detail::residence<1024, 1>;
   explicit exponent_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows_(v, stage), base_(nullptr) {
     const auto& p = *v.how;
@@ -25,8 +26,7 @@ class exponent_reader {
     shift_ = field.shift;
     exponents_ = low_bits<std::uint32_t>(field.bits) * 0x01010101u;
     constant_ = p.exponent.constant_value;
-    auto kept = low_bits<std::uint32_t>(8 * static_cast<int>(sizeof(Word))) &
-                ~(low_bits<std::uint32_t>(field.bits) << field.shift | p.exponent.constant_mask);
+    auto kept = detail::kept_mask(p);
     kept_bits_ = std::popcount(kept);
     runs_ = 0;
     for (int taken = 0; kept != 0; ++runs_) run_[runs_] = take_run(kept, taken);
@@ -36,7 +36,7 @@ class exponent_reader {
   }
 
   template <class Sink>
-  __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
+  __device__ bool read(int lane, std::int64_t row, int part, const Sink& sink) const {
     record r{rows_.slot(row, part), part, rows_.count(part), kept_bits(), rows_.slot_bytes};
     if (!r.fits(0, 0)) r.count = 0;
     const std::uint32_t touched = touch_short(lane, r);
@@ -55,8 +55,9 @@ class exponent_reader {
     if (r.count == 0) return false;
     for (; from < whole; from += step) {
       const auto now = next;
-      if (from + step < whole) next = load<true>(lane, r, from + step);
+      if (is_long && from + step < whole) next = load<true>(lane, r, from + step);
       read_batch<true>(lane, r, from, now, window, sink);
+      if (!is_long) return r.sound && r.fits(r.nexts_seen, r.bytes_seen);
     }
     if (from < r.count) read_batch<false>(lane, r, from, load<false>(lane, r, from), window, sink);
     return r.sound && r.fits(r.nexts_seen, r.bytes_seen);
@@ -66,11 +67,11 @@ class exponent_reader {
   /// A record, and what was seen of it. Places are bytes from the slot on (detail::exponent_parts).
   struct record {
     const std::byte* slot;
-    std::int64_t part;
+    int part;
     int count, codes, nexts, end;
     int nexts_seen = 0, bytes_seen = 0;
     bool sound = true;
-    __device__ record(const std::byte* s, std::int64_t p, int c, int kept, int slot_bytes)
+    __device__ record(const std::byte* s, int p, int c, int kept, int slot_bytes)
         : slot(s),
           part(p),
           count(c),
@@ -82,7 +83,10 @@ class exponent_reader {
     }
   };
 
-  static constexpr int kept_words = Kept == 24 ? 3 : Kept == 8 ? 2 : 4;
+  /// Words that the kept bits of a vector fill, and one more where they begin in the midst of one.
+  static constexpr bool whole_words = Kept > 0 && Kept* each % 32 == 0;
+  static constexpr int dense_words = Kept > 0 ? (Kept* each + 31) / 32 : 3;
+  static constexpr int kept_words = dense_words + (whole_words ? 0 : 1);
   static constexpr int halves = each > 4 ? 2 : 1;  // words of four exponents, a byte each
   /// What the elements of a lane are made of, `Batch` times `each` of them.
   struct loaded {
@@ -116,16 +120,10 @@ class exponent_reader {
       if (!Whole && i >= r.count) break;
       l.codes[b] = detail::bits_at(r.slot + r.codes, static_cast<std::uint32_t>(i * CodeBits),
                                    each * CodeBits);
-      if constexpr (Kept == 8) {
+      if constexpr (Kept == 8 && each == 8) {
         const auto pair = __ldg(reinterpret_cast<const uint2*>(r.slot + i));
         l.kept[b][0] = pair.x;
         l.kept[b][1] = pair.y;
-      } else if constexpr (Kept == 24) {
-        // Of the last lane as many words as its elements fill.
-        const auto first = static_cast<std::uint32_t>(i / 4 * 3);
-        l.kept[b][0] = detail::word_at(r.slot, first);
-        if (Whole || r.count - i > 1) l.kept[b][1] = detail::word_at(r.slot, first + 1);
-        if (Whole || r.count - i > 2) l.kept[b][2] = detail::word_at(r.slot, first + 2);
       } else {
         load_kept(r.slot, i, Whole || r.count - i > each ? each : r.count - i, l.kept[b]);
       }
@@ -133,24 +131,17 @@ class exponent_reader {
     return l;
   }
 
-  /// Kept bits of `here` elements, from the lowest bit of the first word on.
+  /// The words that have kept bits of `here` elements.
   __device__ void load_kept(const std::byte* slot, int i, int here,
                             std::uint32_t (&kept)[kept_words]) const {
-    const auto bit = static_cast<unsigned>(i * kept_bits_);
-    const int words =
-        static_cast<int>(bit % 32 + static_cast<unsigned>(here * kept_bits_) + 31) / 32;
+    const auto bit = static_cast<unsigned>(i * kept_bits());
+    const auto bits = shift_of(bit) + static_cast<unsigned>(here * kept_bits());
 #pragma unroll
-    for (int w = 0; w < kept_words; ++w) {
-      if (w < words) kept[w] = detail::word_at(slot, bit / 32 + static_cast<unsigned>(w));
+    for (unsigned w = 0; w < kept_words; ++w) {
+      if (32 * w < bits) kept[w] = detail::word_at(slot, bit / 32 + w);
     }
-    drop_bits(kept, bit % 32);
   }
-  /// Shifts fewer than 32 bits out.
-  __device__ static void drop_bits(std::uint32_t (&kept)[kept_words], unsigned bits) {
-#pragma unroll
-    for (int w = 0; w + 1 < kept_words; ++w) kept[w] = __funnelshift_r(kept[w], kept[w + 1], bits);
-    kept[kept_words - 1] >>= bits;
-  }
+  __device__ static unsigned shift_of(unsigned bit) { return whole_words ? 0 : bit % 32; }
 
   template <bool Whole, class Sink>
   __device__ void read_batch(int lane, record& r, int from, const loaded& l, std::uint32_t& window,
@@ -163,7 +154,7 @@ class exponent_reader {
       const int here = Whole || r.count - i > each ? each : r.count - i;
       if (here <= 0) break;
       Word elements[each];
-      compose(exponents[b], l.kept[b], elements);
+      compose(i, exponents[b], l.kept[b], elements);
       sink.put(i, here, elements);
     }
   }
@@ -218,7 +209,7 @@ class exponent_reader {
       escaped[b] = codes & codes >> 1 & 0x11111111u;
       if constexpr (CodeBits == 3) escaped[b] &= codes >> 2;
     }
-    if (find_escaped(lane, r, from, escaped, window, symbols) && from + step < r.count) {
+    if (find_escaped(lane, r, from, escaped, window, symbols) && is_long && from + step < r.count) {
       window = load_window(lane, r);
     }
     if (base_ == nullptr) return;
@@ -232,18 +223,13 @@ class exponent_reader {
   /// Adds the symbols of escaped elements; tells whether there are any.
   __device__ bool find_escaped(int lane, record& r, int from, const std::uint32_t (&escaped)[Batch],
                                std::uint32_t window, exponent_bytes (&symbols)[Batch]) const {
-    // Counts of all vectors go through one sum.
-    std::uint32_t packed = 0;
-    int all;
+    int counts[Batch];
 #pragma unroll
-    for (int b = 0; b < Batch; ++b) {
-      packed |= static_cast<unsigned>(__popc(escaped[b])) << (count_bits * b);
-    }
-    const int before = detail::sum_before<Lanes>(static_cast<int>(packed), lane, all);
-    if (all == 0) return false;
+    for (int b = 0; b < Batch; ++b) counts[b] = __popc(escaped[b]);
+    const detail::batch_counts<Lanes, Batch> nexts(lane, counts);
+    if (nexts.none()) return false;
     const int seen = r.nexts_seen;
-#pragma unroll
-    for (int b = 0; b < Batch; ++b) r.nexts_seen += count_of(all, b);
+    r.nexts_seen += nexts.all();
     if (!r.fits(r.nexts_seen, 0)) {
       r.sound = false;
       return true;
@@ -251,11 +237,9 @@ class exponent_reader {
     const std::uint32_t window_bit = 3u * static_cast<unsigned>(seen) / 32 * 32;
     const bool in_window = 3u * static_cast<unsigned>(r.nexts_seen) - window_bit <= 32u * Lanes;
     std::uint32_t codes[Batch], unusual[Batch], any = 0;
-    int passed = seen;
 #pragma unroll
     for (int b = 0; b < Batch; ++b) {
-      const std::uint32_t bit = 3u * static_cast<unsigned>(passed + count_of(before, b));
-      passed += count_of(all, b);
+      const std::uint32_t bit = 3u * static_cast<unsigned>(seen + nexts.before(b));
       if (in_window) {
         const int word = static_cast<int>((bit - window_bit) / 32);
         const std::uint32_t low = tell_group<Lanes>(window, word);
@@ -277,12 +261,6 @@ class exponent_reader {
       add_exponents(lane, r, from + (b * Lanes + lane) * each, unusual[b], symbols[b]);
     }
     return true;
-  }
-
-  __device__ static int count_of(int counts, int b) {
-    if constexpr (Batch == 1) return counts;
-    return static_cast<int>(static_cast<unsigned>(counts) >> (count_bits * b) &
-                            low_bits_of(count_bits));
   }
 
   /// Byte `place / 4` becomes `symbol`; it was 0.
@@ -323,23 +301,24 @@ class exponent_reader {
         break;
       }
       std::uint32_t symbol = static_cast<std::uint32_t>(r.slot[from]);
-      if (base_ != nullptr) symbol -= base_[r.part * rows_.elements + i + place / 4];
+      if (base_ != nullptr) symbol -= base_[std::int64_t{r.part} * rows_.elements + i + place / 4];
       set_byte(symbols, place, symbol & exponents_ & 0xff);
     }
   }
 
   /// Byte by byte, modulo the number of exponents; the array of bases is padded to whole vectors.
-  __device__ void add_base(std::int64_t part, int i, exponent_bytes& symbols) const {
-    const auto* base = reinterpret_cast<const std::uint32_t*>(base_ + part * rows_.elements + i);
+  __device__ void add_base(int part, int i, exponent_bytes& symbols) const {
+    const auto* base =
+        reinterpret_cast<const std::uint32_t*>(base_ + std::int64_t{part} * rows_.elements + i);
 #pragma unroll
     for (int h = 0; h < halves; ++h) {
       symbols.of[h] = __vadd4(symbols.of[h], __ldg(base + h)) & exponents_;
     }
   }
 
-  __device__ void compose(const exponent_bytes& exponents, const std::uint32_t (&kept)[kept_words],
-                          Word (&elements)[each]) const {
-    if constexpr (Kept == 8) {
+  __device__ void compose(int i, const exponent_bytes& exponents,
+                          const std::uint32_t (&kept)[kept_words], Word (&elements)[each]) const {
+    if constexpr (Kept == 8 && each == 8) {
       // Bytes of sign and mantissa, four at a time: the high bytes of bf16, then the low ones.
       std::uint32_t pairs[4];
 #pragma unroll
@@ -351,25 +330,36 @@ class exponent_reader {
         pairs[2 * h + 1] = __byte_perm(lower, upper, 0x7362);
       }
       memcpy(elements, pairs, sizeof pairs);
-    } else if constexpr (Kept == 24) {
-      const std::uint32_t dense[4] = {kept[0], __funnelshift_r(kept[0], kept[1], 24),
-                                      __funnelshift_r(kept[1], kept[2], 16), kept[2] >> 8};
+      return;
+    }
+    std::uint32_t dense[dense_words + 1] = {};
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const std::uint32_t e = exponents.of[0] >> (8 * k) & 0xffu;
-        elements[k] = (dense[k] & 0x7fffffu) | (dense[k] << 8 & 0x80000000u) | e << 23;
-      }
+    for (int w = 0; w < dense_words; ++w) {
+      dense[w] = whole_words ? kept[w]
+                             : __funnelshift_r(kept[w], kept[w + 1],
+                                               shift_of(static_cast<unsigned>(i * kept_bits())));
+    }
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      const std::uint32_t e = exponents.of[k / 4] >> (8 * (k % 4)) & 0xffu;
+      elements[k] = static_cast<Word>(constant_ | e << shift_ | deposit(dense, k));
+    }
+  }
+
+  /// The kept bits of a lane's element k, where they belong; any others are in no run.
+  __device__ std::uint32_t deposit(std::uint32_t (&dense)[dense_words + 1], int k) const {
+    if constexpr (Kept > 0) {
+      const int bit = k * Kept;
+      const auto x = __funnelshift_r(dense[bit / 32], dense[bit / 32 + 1], bit % 32);
+      return (x << run_[0].gap & run_[0].mask) | (x << run_[1].gap & run_[1].mask);
     } else {
-      std::uint32_t left[kept_words];
-      memcpy(left, kept, sizeof left);
+      std::uint32_t x = 0;
+      for (int run = 0; run < runs_; ++run) x |= dense[0] << run_[run].gap & run_[run].mask;
 #pragma unroll
-      for (int k = 0; k < each; ++k) {
-        std::uint32_t x = constant_ | (exponents.of[k / 4] >> (8 * (k % 4)) & 0xff) << shift_;
-        // What lies behind the kept bits is in no run.
-        for (int run = 0; run < runs_; ++run) x |= left[0] << run_[run].gap & run_[run].mask;
-        elements[k] = static_cast<Word>(x);
-        drop_bits(left, static_cast<unsigned>(kept_bits_));
+      for (int w = 0; w < dense_words; ++w) {
+        dense[w] = __funnelshift_r(dense[w], dense[w + 1], static_cast<unsigned>(kept_bits_));
       }
+      return x;
     }
   }
 

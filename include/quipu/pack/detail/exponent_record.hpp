@@ -21,6 +21,13 @@ QUIPU_HD constexpr exponent_field exponent_field_of(number_format f) noexcept {
                                         : exponent_field{8, 23};
 }
 
+/// The bits of an element that are neither exponent nor constant: a record keeps them as they are.
+inline std::uint32_t kept_mask(const packing& p) noexcept {
+  const auto field = exponent_field_of(p.format);
+  return low_bits<std::uint32_t>(8 * p.element_bytes) &
+         ~(low_bits<std::uint32_t>(field.bits) << field.shift | p.exponent.constant_mask);
+}
+
 /// The most runs that kept bits can have: every second of the 23 below fp32's exponent, and its
 /// sign.
 inline constexpr int most_kept_runs = 13;

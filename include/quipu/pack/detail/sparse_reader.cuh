@@ -1,42 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "quipu/pack/detail/device_records.cuh"
 #include "quipu/pack/detail/sparse_record.hpp"
 
 namespace quipu {
 
 /// codec::sparse. Records begin at a multiple of an element's size up to 4, and so do their parts.
-template <class Word, int Lanes>
+/// `Batch` vectors a lane are read at a time.
+template <class Word, int Lanes, int Batch>
 class sparse_reader {
   static constexpr int each = elements_of_lane<Word>;
   static constexpr int bytes = static_cast<int>(sizeof(Word));
-  static constexpr int of_lane = each > 8 ? each : 8;  // elements of a map: whole bytes
+  static constexpr int step = Batch * Lanes * each;
 
  public:
-  static constexpr int most_threads = 1024;
-  static constexpr int lane_bytes = of_lane * bytes;
+  using residence =
+      std::conditional_t<(each > 8), detail::residence<1024, 1>, detail::residence<768, 2>>;
   explicit sparse_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows_(v, stage),
         fill_(static_cast<Word>(v.how->sparse.fill)),
         unit_(static_cast<Word>(v.how->sparse.unit)) {}
 
   template <class Sink>
-  __device__ bool read(int lane, std::int64_t row, std::int64_t part, const Sink& sink) const {
+  __device__ bool read(int lane, std::int64_t row, int part, const Sink& sink) const {
     const auto index = row * rows_.records + part;
     const auto address = __ldg(rows_.addresses + index);
-    const auto at = static_cast<std::int64_t>(address & ~detail::whole_flag) * rows_.granule;
+    const auto at = rows_.place(address);
     const int count = rows_.count(part);
-    const auto room = rows_.room_at(at);
+    const int room = rows_.room_at(at);
     const auto* record = rows_.bytes + at;
     if ((address & detail::whole_flag) != 0) {
-      if (room < std::int64_t{count} * bytes) return false;
+      if (room < count * bytes) return false;
       detail::read_whole<Word, Lanes>(lane, record, count, sink);
       return true;
     }
-    if (room < 2) return false;
+    if (room < detail::sparse_parts::head_bytes) return false;
     // Over a link all of it is asked for before the head is waited for.
     const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
+    // Most heads are followed by a map. Its bits are read while it is not yet known whether it is
+    // one; what they are then does not matter.
+    const auto* map = record + detail::sparse_parts::head_bytes;
+    const bool has_map = room >= detail::sparse_parts::head_bytes + (count + 7) / 8;
+    const auto bits = load_map(lane, map, 0, has_map ? count : 0);
     const auto head = static_cast<int>(load<std::uint16_t>(record) | touched);
     const int stored = head & 0x1fff;
     if ((head >> 13) > static_cast<int>(detail::sparse_form::mapped) || stored > count)
@@ -44,29 +52,9 @@ class sparse_reader {
     const detail::sparse_parts parts(static_cast<detail::sparse_form>(head >> 13), stored, count,
                                      bytes);
     if (parts.bytes > room) return false;
-    if (parts.form == detail::sparse_form::mapped) {
-      return read_mapped(lane, record + parts.values, record + parts.places, stored, count, sink);
-    }
-    sink.fill(lane, Lanes, count, fill_);
-    __syncwarp(group_mask<Lanes>());
-    bool sound = true;
-    Word x = parts.form == detail::sparse_form::same && stored > 0
-                 ? load<Word>(record + parts.values)
-                 : unit_;
-    for (int k = lane; k < stored; k += Lanes) {
-      const auto* place = record + parts.places + k * detail::sparse_parts::place_bytes(count);
-      const int i =
-          count <= 256 ? static_cast<int>(*place) : static_cast<int>(load<std::uint16_t>(place));
-      if (parts.form == detail::sparse_form::listed) {
-        x = load<Word>(record + parts.values + k * bytes);
-      }
-      if (i < count) {
-        sink.set(i, x);
-      } else {
-        sound = false;
-      }
-    }
-    return sound;
+    return parts.form == detail::sparse_form::mapped
+               ? read_mapped(lane, record + parts.values, map, bits, stored, count, sink)
+               : read_places(lane, record, parts, stored, count, sink);
   }
 
  private:
@@ -82,37 +70,83 @@ class sparse_reader {
     }
   }
 
-  /// Lanes take bytes of the map side by side and count the bits of the lanes before them.
+  /// Places ascend.
   template <class Sink>
-  __device__ bool read_mapped(int lane, const std::byte* values, const std::byte* map, int stored,
-                              int count, const Sink& sink) const {
-    int seen = 0;
-    bool beyond = false;  // bits behind the last element
-    for (int from = 0; from < count; from += Lanes * of_lane) {
-      const int i = from + lane * of_lane;
-      const int here = count - i < 0 ? 0 : count - i < of_lane ? count - i : of_lane;
-      std::uint32_t bits = 0;
-      if (here > 0) bits = static_cast<std::uint32_t>(map[i / 8]);
-      if (here > 8) bits |= static_cast<std::uint32_t>(map[i / 8 + 1]) << 8;
-      beyond = beyond || bits >> here != 0;
-      bits &= (1u << here) - 1;
-      int all;
-      int at = seen + detail::sum_before<Lanes>(__popc(bits), lane, all);
-      seen += all;
-#pragma unroll
-      for (int v = 0; v < of_lane / each; ++v) {
-        Word elements[each];
-#pragma unroll
-        for (int k = 0; k < each; ++k) {
-          const bool there = (bits >> (v * each + k) & 1u) != 0 && at < stored;
-          elements[k] = there ? load<Word>(values + at * bytes) : fill_;
-          at += there ? 1 : 0;
-        }
-        const int left = here - v * each;
-        if (left > 0) sink.put(i + v * each, left < each ? left : each, elements);
+  __device__ bool read_places(int lane, const std::byte* record, const detail::sparse_parts& parts,
+                              int stored, int count, const Sink& sink) const {
+    sink.fill(lane, Lanes, count, fill_);
+    __syncwarp(group_mask<Lanes>());
+    bool sound = true;
+    Word x = parts.form == detail::sparse_form::same && stored > 0
+                 ? load<Word>(record + parts.values)
+                 : unit_;
+    const auto place = [&](int k) {
+      const auto* from = record + parts.places + k * detail::sparse_parts::place_bytes(count);
+      return count <= 256 ? static_cast<int>(*from) : static_cast<int>(load<std::uint16_t>(from));
+    };
+#pragma unroll 1
+    for (int k = lane; k < stored; k += Lanes) {
+      const int i = place(k);
+      if (parts.form == detail::sparse_form::listed) {
+        x = load<Word>(record + parts.values + k * bytes);
+      }
+      if (i < count && (k == 0 || place(k - 1) < i)) {
+        sink.set(i, x);
+      } else {
+        sound = false;
       }
     }
-    return seen == stored && !beyond;
+    return sound;
+  }
+
+  /// Bits of a batch's elements.
+  struct batch_bits {
+    std::uint32_t of[Batch];
+  };
+  __device__ static batch_bits load_map(int lane, const std::byte* map, int from, int count) {
+    batch_bits bits;
+#pragma unroll
+    for (int b = 0; b < Batch; ++b) {
+      bits.of[b] = detail::map_bits<each>(map, from + (b * Lanes + lane) * each, count);
+    }
+    return bits;
+  }
+
+  /// `bits` are those of the first batch.
+  template <class Sink>
+  __device__ bool read_mapped(int lane, const std::byte* values, const std::byte* map,
+                              batch_bits bits, int stored, int count, const Sink& sink) const {
+    int seen = 0;
+    for (int from = 0; from < count; from += step) {
+      if (from > 0) bits = load_map(lane, map, from, count);
+      int counts[Batch];
+#pragma unroll
+      for (int b = 0; b < Batch; ++b) counts[b] = __popc(bits.of[b]);
+      const detail::batch_counts<Lanes, Batch> at(lane, counts);
+      if (seen + at.all() > stored) return false;
+      Word elements[Batch][each];
+#pragma unroll
+      for (int b = 0; b < Batch; ++b) {
+        const auto* value = values + (seen + at.before(b)) * bytes;
+#pragma unroll
+        for (int k = 0; k < each; ++k) {
+          elements[b][k] = fill_;
+          if ((bits.of[b] >> k & 1u) == 0) continue;
+          elements[b][k] = load<Word>(value);
+          value += bytes;
+        }
+      }
+#pragma unroll
+      for (int b = 0; b < Batch; ++b) {
+        const int i = from + (b * Lanes + lane) * each;
+        if (i < count) sink.put(i, count - i < each ? count - i : each, elements[b]);
+      }
+      seen += at.all();
+      if (Lanes < 32) break;
+    }
+    // Nor has the map bits behind the last element.
+    return seen == stored &&
+           (count % 8 == 0 || static_cast<unsigned>(map[count / 8]) >> (count % 8) == 0);
   }
 
   detail::device_records rows_;

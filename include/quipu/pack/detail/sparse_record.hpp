@@ -16,27 +16,34 @@ enum class sparse_form : std::uint8_t {
   units,   ///< places; all are the packing's `unit`
   same,    ///< one value, places
   listed,  ///< values, places
-  mapped,  ///< values, and a bit for every element
+  mapped,  ///< a bit for every element, values
 };
 
 /// Where the parts of a sparse record lie: two bytes with the form in the upper 3 bits and how many
 /// elements are stored in the lower 13; values, at a multiple of their size up to 4; then places,
-/// a byte each in records of up to 256 elements and two in longer ones, or the map.
+/// a byte each in records of up to 256 elements and two in longer ones. A map lies before the
+/// values, right behind the head: whoever reads the one can read the other meanwhile.
 struct sparse_parts {
   sparse_form form;
-  std::int64_t values, places, bytes;
+  std::int32_t values, places, bytes;
 
   QUIPU_HD constexpr sparse_parts(sparse_form f, std::int64_t stored, std::int64_t count,
                                   std::int64_t element_bytes) noexcept
-      : form(f),
-        values(element_bytes < 2   ? 2
-               : element_bytes < 4 ? element_bytes
-                                   : 4) {
-    const std::int64_t kept = f == sparse_form::units ? 0 : f == sparse_form::same ? 1 : stored;
-    places = kept == 0 ? 2 : values + kept * element_bytes;
-    bytes =
-        places + (f == sparse_form::mapped ? bytes_of_bits(count) : stored * place_bytes(count));
+      : form(f) {
+    const auto size = static_cast<std::int32_t>(element_bytes), align = size < 4 ? size : 4;
+    const auto n = static_cast<std::int32_t>(stored), all = static_cast<std::int32_t>(count);
+    if (f == sparse_form::mapped) {
+      places = head_bytes;
+      values = (places + (all + 7) / 8 + align - 1) & -align;
+      bytes = values + n * size;
+    } else {
+      values = align < head_bytes ? head_bytes : align;
+      const auto kept = f == sparse_form::units ? 0 : f == sparse_form::same ? 1 : n;
+      places = kept == 0 ? head_bytes : values + kept * size;
+      bytes = places + n * static_cast<std::int32_t>(place_bytes(count));
+    }
   }
+  static constexpr std::int32_t head_bytes = 2;
   QUIPU_HD static constexpr std::int64_t place_bytes(std::int64_t count) noexcept {
     return count <= 256 ? 1 : 2;
   }
