@@ -110,6 +110,18 @@ class bit_writer {
   unsigned filled_ = 0;  // less than 8 between calls
 };
 
+/// `value << count`. Of two bytes it is a product: for many of these there are instructions, where
+/// for shifts compilers would widen them.
+template <class Word>
+Word shifted_left(Word value, int count) noexcept {
+  if constexpr (sizeof(Word) == 2) {
+    const auto factor = static_cast<Word>(1u << count);
+    return static_cast<Word>(value * factor);
+  } else {
+    return static_cast<Word>(value << count);
+  }
+}
+
 /// The bits that a mask keeps, as runs that are found once.
 template <class Word>
 class kept_runs {
@@ -144,8 +156,8 @@ class kept_runs {
     return static_cast<Word>(deposit_usual(dense) | deposit_others(dense));
   }
   Word deposit_usual(Word dense) const noexcept {
-    return static_cast<Word>((static_cast<Word>(dense << low_.gap) & low_.mask) |
-                             (static_cast<Word>(dense << high_.gap) & high_.mask));
+    return static_cast<Word>((shifted_left(dense, low_.gap) & low_.mask) |
+                             (shifted_left(dense, high_.gap) & high_.mask));
   }
   Word deposit_others(Word dense) const noexcept {
     Word value = 0, left = others_;

@@ -362,7 +362,7 @@ class exponent_coder {
     const auto exponents = exponents_;
     const int shift = shift_;
     for (std::int64_t i = 0; i < n; ++i) {
-      const auto exponent = static_cast<Word>(static_cast<Word>(symbols[i] & exponents) << shift);
+      const auto exponent = shifted_left(static_cast<Word>(symbols[i] & exponents), shift);
       store_word(elements + i * word_bytes,
                  static_cast<Word>(runs.deposit_usual(dense[i]) | value | exponent));
     }
