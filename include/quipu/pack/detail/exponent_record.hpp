@@ -334,19 +334,31 @@ class exponent_coder {
     return true;
   }
 
-  /// Kept bits of the elements from `from` on; `bits` are the slot's.
+  /// Kept bits of the elements from `from` on, and above them bits that do not matter; `bits` are
+  /// the slot's.
   void read_kept(const std::byte* slot, const bit_reader& bits, std::int64_t from, std::int64_t n,
                  Word* dense) const noexcept {
     const auto* at = slot + bytes_of_bits(from * kept_bits_);
     if (kept_bits_ == 8) {
       for (std::int64_t i = 0; i < n; ++i) dense[i] = static_cast<Word>(at[i]);
-    } else if (sizeof(Word) == 4 && kept_bits_ == 24) {
-      // The byte that is too much lies in the slot: its tag does at the latest.
-      for (std::int64_t i = 0; i < n; ++i) dense[i] = load_word<Word>(at + 3 * i) & 0xffffffu;
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) {
-        dense[i] = static_cast<Word>(bits.bits((from + i) * kept_bits_, kept_bits_));
+      return;
+    }
+    // Eight elements fill `kept_bits` bytes; one load has the bits of as many as it has words.
+    constexpr int together = 8 / sizeof(Word);
+    const auto kept_bits = static_cast<unsigned>(kept_bits_);
+    const auto last_load = static_cast<int>((8 - together) * kept_bits / 8);
+    std::int64_t i = 0;
+    for (; i < n && bits.has_words<std::uint8_t>((from + i) * kept_bits_, last_load); i += 8) {
+      for (unsigned j = 0; j < 8; j += together) {
+        auto word = load_word<std::uint64_t>(at + j * kept_bits / 8) >> (j * kept_bits % 8);
+        for (unsigned k = 0; k < together; ++k, word >>= kept_bits) {
+          dense[i + j + k] = static_cast<Word>(word);
+        }
       }
+      at += kept_bits;
+    }
+    for (; i < n; ++i) {
+      dense[i] = static_cast<Word>(bits.bits((from + i) * kept_bits_, kept_bits_));
     }
   }
 
