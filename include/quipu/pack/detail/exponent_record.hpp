@@ -59,12 +59,28 @@ struct exponent_parts {
 
 inline constexpr std::byte overflow_tag{255};
 
+/// Which of four codes of 2 bits are escapes: a byte each, from the low end on.
+struct escapes_among_four {
+  std::uint32_t places = 0;
+  int count = 0;
+};
+inline constexpr auto escapes_among_fours = [] {
+  std::array<escapes_among_four, 256> all{};
+  for (unsigned four = 0; four < 256; ++four) {
+    for (unsigned j = 0; j < 4; ++j) {
+      if ((four >> (2 * j) & 3) == 3) all[four].places |= j << 8 * all[four].count++;
+    }
+  }
+  return all;
+}();
+
 /// Packs and unpacks records of one packing; Word has an element's size.
 ///
 /// A record goes through in blocks: what each stage makes of a block is a plain array, so that most
-/// stages are loops without branches. Eight codes fill whole bytes and are taken together; where
-/// none of them is an escape, a table gives two symbols at a time. Loops that store bytes read
-/// members from copies: for all that the compiler knows, a byte may be part of them.
+/// stages are loops without branches. Codes that fill whole bytes are taken together. What follows
+/// an escape is looked at when all codes of a block are read: which of them are escapes is hard to
+/// foresee. Loops that store bytes read members from copies: for all that the compiler knows, a
+/// byte may be part of them.
 template <class Word>
 class exponent_coder {
  public:
@@ -133,13 +149,13 @@ class exponent_coder {
     const exponent_parts parts(count, kept_bits_, code_bits_, slot_bytes_);
     if (!parts.fits(0, 0)) return false;
     read_escapes escapes(slot, parts);
-    std::uint8_t symbols[block];
+    std::uint8_t symbols[block], escaped[block];
     Word dense[block];
     for (std::int64_t from = 0; from < count; from += block) {
       const auto n = std::min(block, count - from);
-      const bool read = code_bits_ == 3 ? read_codes<3>(from, n, column, escapes, symbols)
-                                        : read_codes<2>(from, n, column, escapes, symbols);
-      if (!read) return false;
+      const int escaped_count = code_bits_ == 3 ? read_threes(escapes, from, n, symbols, escaped)
+                                                : read_twos(escapes, from, n, symbols, escaped);
+      if (!read_escaped(escaped, escaped_count, column + from, escapes, symbols)) return false;
       read_kept(slot, escapes.bits, from, n, dense);
       compose(symbols, dense, n, column + from, elements + from * word_bytes);
     }
@@ -148,10 +164,12 @@ class exponent_coder {
 
  private:
   static constexpr auto word_bytes = static_cast<std::int64_t>(sizeof(Word));
-  static constexpr std::int64_t block = 256;  // elements; a multiple of 8
+  static constexpr std::int64_t block = 256;  // elements, told by a byte; a multiple of 16
   /// An entry of `how_to_say_`: a code in 3 bits, in 3 more the one that follows if it is an
   /// escape, and whether one follows, and whether an exponent follows that.
   static constexpr unsigned next_unit = 8, says_next = 64, says_exponent = 128;
+  /// The lowest bits of codes, or nexts, of 3 bits.
+  static constexpr std::uint64_t lowest_of_threes = 0x249249249249;
   /// An entry of `escapes_of_`: 1 if a code follows, and this more if an exponent does.
   static constexpr std::uint64_t one_exponent = std::uint64_t{1} << 32;
 
@@ -204,10 +222,11 @@ class exponent_coder {
       escapes_of_[s] = (how_to_say_[s] >= says_next ? 1 : 0) +
                        (how_to_say_[s] >= says_exponent ? one_exponent : 0);
     }
-    for (int pair = 0; pair < 1 << 2 * code_bits_; ++pair) {
-      pairs_[static_cast<std::size_t>(pair)] = {
-          symbol_of_[static_cast<std::size_t>(pair & escape_)],
-          symbol_of_[static_cast<std::size_t>(pair >> code_bits_)]};
+    for (unsigned codes = 0; codes < symbols_of_.size(); ++codes) {
+      for (int j = 0; j < 4; ++j) {
+        symbols_of_[codes][static_cast<std::size_t>(j)] =
+            symbol_of_[codes >> (code_bits_ * j) & escape];
+      }
     }
   }
 
@@ -283,53 +302,70 @@ class exponent_coder {
     return true;
   }
 
-  /// Symbols of the elements from `from` on, of a row whose record begins at `column`.
-  template <int CodeBits>
-  bool read_codes(std::int64_t from, std::int64_t n, std::int64_t column, read_escapes& escapes,
-                  std::uint8_t* symbols) const noexcept {
-    constexpr unsigned escape = (1u << CodeBits) - 1;
-    constexpr unsigned lowest_bits = CodeBits == 3 ? 0x249249 : 0x5555;
-    for (std::int64_t k = 0; k < n; k += 8) {
-      const auto word = static_cast<unsigned>(
-          escapes.bits.bits(8 * escapes.parts.codes + (from + k) * CodeBits, 8 * CodeBits));
-      // The lowest bit of each code that is all ones, and that an element has.
-      auto escaped = word & word >> 1 & (CodeBits == 3 ? word >> 2 : ~0u) & lowest_bits;
-      if (n - k < 8) escaped &= low_bits<unsigned>(CodeBits * static_cast<int>(n - k));
-      if (escaped != 0) {
-        if (!read_escaped<CodeBits>(word, escaped, column + from + k, escapes, symbols + k)) {
-          return false;
-        }
-        continue;
+  /// Symbols of a block's elements by codes of 2 bits. `escaped` tells those that have escapes for
+  /// codes, in ascending order; returns how many they are.
+  int read_twos(const read_escapes& record, std::int64_t from, std::int64_t n,
+                std::uint8_t* symbols, std::uint8_t* escaped) const noexcept {
+    const auto* codes = record.slot + record.parts.codes + from / 4;
+    int count = 0;
+    for (std::int64_t k = 0; k < n; k += 4) {
+      auto four = static_cast<unsigned>(codes[k / 4]);
+      if (n - k < 4) four &= low_bits<unsigned>(2 * static_cast<int>(n - k));
+      std::memcpy(symbols + k, &symbols_of_[four], 4);
+      // Always four places: those that are too many are written over, or not looked at.
+      const auto& among = escapes_among_fours[four];
+      const auto places = among.places + static_cast<std::uint32_t>(k) * 0x01010101;
+      std::memcpy(escaped + count, &places, 4);
+      count += among.count;
+    }
+    return count;
+  }
+  /// The same by codes of 3 bits, of which few are escapes.
+  int read_threes(const read_escapes& record, std::int64_t from, std::int64_t n,
+                  std::uint8_t* symbols, std::uint8_t* escaped) const noexcept {
+    constexpr int together = 16;
+    const auto first = 8 * record.parts.codes + 3 * from;
+    int count = 0;
+    for (std::int64_t k = 0; k < n; k += together) {
+      const auto codes = record.bits.bits(first + 3 * k, 3 * together);
+      for (int j = 0; j < together; j += 2) {
+        std::memcpy(symbols + k + j, &symbols_of_[codes >> (3 * j) & 63], 2);
       }
-      for (int j = 0; j < 8; j += 2) {
-        const auto pair = word >> (CodeBits * j) & ((escape + 1) * (escape + 1) - 1);
-        std::memcpy(symbols + k + j, &pairs_[pair], 2);
+      // The lowest bit of each code that is all ones, and that an element has.
+      auto left = codes & codes >> 1 & codes >> 2 & lowest_of_threes;
+      if (n - k < together) left &= low_bits<std::uint64_t>(3 * static_cast<int>(n - k));
+      for (; left != 0; left &= left - 1) {
+        escaped[count++] = static_cast<std::uint8_t>(k + std::countr_zero(left) / 3);
       }
     }
-    return true;
+    return count;
   }
 
-  template <int CodeBits>
-  bool read_escaped(unsigned word, unsigned escaped, std::int64_t column, read_escapes& escapes,
-                    std::uint8_t* symbols) const noexcept {
-    constexpr unsigned escape = (1u << CodeBits) - 1;
-    constexpr int next_bits = exponent_parts::next_bits;
-    auto nexts = static_cast<unsigned>(
-        escapes.bits.bits(8 * escapes.parts.nexts + escapes.next_count * next_bits, 8 * next_bits));
-    for (int j = 0; j < 8; ++j) {
-      const unsigned escapes_here = escaped >> (CodeBits * j) & 1;
-      const unsigned next = nexts & (escapes_here * 7);
-      symbols[j] = symbol_of_[(word >> (CodeBits * j) & escape) + next];
-      nexts >>= escapes_here * next_bits;
-      escapes.next_count += escapes_here;
-      if (next != 7) continue;
-      const auto& parts = escapes.parts;
-      if (!parts.fits(escapes.next_count, ++escapes.exponent_count)) return false;
-      const auto exponent =
-          static_cast<std::uint8_t>(escapes.slot[parts.exponents_end - escapes.exponent_count]);
-      // So that the base makes it what it is.
-      symbols[j] =
-          base_ == nullptr ? exponent : static_cast<std::uint8_t>(exponent - base_[column + j]);
+  /// Symbols of a block's elements that have escapes for codes; its first element is that of
+  /// `column`. False if exponents overrun the slot.
+  bool read_escaped(const std::uint8_t* escaped, int count, std::int64_t column,
+                    read_escapes& escapes, std::uint8_t* symbols) const noexcept {
+    constexpr int next_bits = exponent_parts::next_bits, together = 16;
+    const auto& parts = escapes.parts;
+    const auto* symbol_of_next = symbol_of_.data() + escape_;
+    for (; count > 0; count -= together, escaped += together) {
+      const int n = std::min(together, count);
+      const auto nexts =
+          escapes.bits.bits(8 * parts.nexts + escapes.next_count * next_bits, n * next_bits);
+      escapes.next_count += n;
+      for (int j = 0; j < n; ++j) {
+        symbols[escaped[j]] = symbol_of_next[nexts >> (next_bits * j) & 7];
+      }
+      auto left = nexts & nexts >> 1 & nexts >> 2 & lowest_of_threes;
+      for (; left != 0; left &= left - 1) {
+        if (!parts.fits(escapes.next_count, ++escapes.exponent_count)) return false;
+        const auto exponent =
+            static_cast<std::uint8_t>(escapes.slot[parts.exponents_end - escapes.exponent_count]);
+        const auto i = escaped[std::countr_zero(left) / next_bits];
+        // So that the base makes it what it is.
+        symbols[i] =
+            base_ == nullptr ? exponent : static_cast<std::uint8_t>(exponent - base_[column + i]);
+      }
     }
     return true;
   }
@@ -395,7 +431,8 @@ class exponent_coder {
   Word constant_mask_, constant_value_;
   kept_runs<Word> runs_;
   std::array<std::uint8_t, 15> symbol_of_{};  // of codes; from the escape on, of those behind it
-  std::array<std::array<std::uint8_t, 2>, 64> pairs_;
+  /// Of two codes of 3 bits, or four of 2.
+  std::array<std::array<std::uint8_t, 4>, 256> symbols_of_;
   std::array<std::uint8_t, 256> how_to_say_;
   std::array<std::uint64_t, 256> escapes_of_;  // 64 bits wide so that sums of them stay scalar
 };
