@@ -90,8 +90,8 @@ class sparse_coder {
     if (parts.form == sparse_form::same) store_word(value, first);
   }
 
-  /// Reads a record of at most `room` bytes. False if it is longer or speaks of elements that the
-  /// row has not.
+  /// Reads a record of at most `room` bytes. False if it is longer, speaks of elements that the row
+  /// has not, or lists places that do not ascend.
   bool decode(const std::byte* record, std::int64_t room, std::int64_t, std::int64_t count,
               std::byte* elements) const noexcept {
     if (room < 2) return false;
@@ -107,14 +107,18 @@ class sparse_coder {
     const auto fill = fill_;  // a byte that is stored may be a member's, for all compilers know
     for (std::int64_t i = 0; i < count; ++i) store_word(elements + i * word_bytes, fill);
     Word x = parts.form == sparse_form::units ? unit_ : stored > 0 ? load_word<Word>(value) : fill_;
+    std::int64_t before = -1;
+    bool ascends = true;
     for (std::int64_t k = 0; k < stored; ++k) {
       const std::int64_t i = count <= 256 ? static_cast<std::int64_t>(place[k])
                                           : load_word<std::uint16_t>(place + 2 * k);
       if (i >= count) return false;
+      ascends &= i > before;
+      before = i;
       if (parts.form == sparse_form::listed) x = load_word<Word>(value + k * word_bytes);
       store_word(elements + i * word_bytes, x);
     }
-    return true;
+    return ascends;
   }
 
  private:
