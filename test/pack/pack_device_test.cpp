@@ -194,6 +194,17 @@ TEST_CASE("device: packs and unpacks rows of all widths", "[slow]") {
   check_unpacking_widths({1, 3, 17, 32, 33, 257, 1025, 12288});
 }
 
+TEST_CASE("device: whatever bits an exponent packing leaves out come back") {
+  const auto ctx = test::device_context();
+  for (const auto& m : masked_tables()) {
+    INFO(m.name);
+    check_packing(ctx, m.table, m.how, m.how.width % 2, expansion::allow);
+    auto packed = pack_all(m.table, m.how);
+    auto pinned = check(to_pinned(ctx, packed.view()));
+    check_on_device(ctx, m.table, pinned, 0);
+  }
+}
+
 TEST_CASE("device: rows of several records and rows in pinned memory") {
   const auto ctx = test::device_context();
   for (const std::int64_t width : {3, 33, 128, 4097}) {

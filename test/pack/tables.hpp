@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "quipu/pack/detail/exponent_record.hpp"
 #include "quipu/pack/pack.hpp"
 #include "quipu/pack/profile.hpp"
 #include "support/catch.hpp"
@@ -127,6 +130,82 @@ inline packed_table pack_all(const stored_table& t, const packing& p, std::int32
   packed_options o;
   o.growth = expansion::allow;
   return check(make_packed(host_context{threads}, t.view(), p, o));
+}
+
+/// Floats some bits of which hardly ever change, and a packing that leaves these out.
+struct masked_table {
+  std::string name;
+  stored_table table;
+  packing how;
+};
+
+/// Of every number of bits that can be left, side by side or anywhere, with codes of either size.
+/// No profile makes these packings: their exponents and slots suit some of the records.
+inline std::vector<masked_table> masked_tables() {
+  using enum number_format;
+  constexpr std::int64_t widths[] = {1, 2, 7, 8, 9, 17, 33, 64, 65, 127, 130, 256, 257, 300, 4097};
+  std::mt19937_64 random(12);
+  std::vector<masked_table> all;
+  const auto add = [&](number_format format, std::uint32_t kept, int code_bits) {
+    const auto field = detail::exponent_field_of(format);
+    const auto exponents = low_bits<std::uint32_t>(field.bits);
+    packing p;
+    p.how = codec::exponent;
+    p.format = format;
+    p.element_bytes = format == float32 ? 4 : 2;
+    p.width = widths[random() % std::size(widths)];
+    auto& e = p.exponent;
+    e.code_bits = code_bits;
+    e.constant_mask =
+        low_bits<std::uint32_t>(8 * p.element_bytes) & ~kept & ~(exponents << field.shift);
+    e.constant_value = static_cast<std::uint32_t>(random()) & e.constant_mask;
+    for (auto& symbol : e.usual) symbol = random() % 12 & exponents;
+    for (auto& symbol : e.next) symbol = random() % 20 & exponents;
+    if (random() % 3 == 0) {
+      e.base.resize(static_cast<std::size_t>(p.width));
+      for (auto& base : e.base) base = random() & exponents;
+    }
+    const auto most = detail::round_up(record_shape(p.width).elements * p.element_bytes, 8);
+    p.slot_bytes =
+        std::max<std::int64_t>(8, most * static_cast<std::int64_t>(4 + random() % 5) / 64 * 8);
+    const auto spread = 1 + random() % 24;
+    const bool breaks = random() % 4 == 0;
+    const auto element = [&](std::int64_t i) {
+      const auto base = e.base.empty() ? 0u : e.base[static_cast<std::size_t>(i % p.width)];
+      const auto symbol = random() % 30 == 0 ? random() : random() % spread;
+      const auto exponent = static_cast<std::uint32_t>(symbol + base) & exponents;
+      auto x = (static_cast<std::uint32_t>(random()) & kept) | e.constant_value |
+               exponent << field.shift;
+      if (breaks && random() % 200 == 0) x ^= 1u << random() % (8 * p.element_bytes);
+      return x;
+    };
+    auto table = make_table(p.width > 300 ? 2 : 9, p.width, p.element_bytes, format, element);
+    auto name = std::to_string(p.element_bytes) + " bytes, " + std::to_string(p.width) +
+                " wide, constant " + std::to_string(e.constant_mask) + ", codes of " +
+                std::to_string(code_bits) + " bits";
+    all.push_back({std::move(name), std::move(table), std::move(p)});
+  };
+  for (const auto format : {bfloat16, float16, float32}) {
+    const auto field = detail::exponent_field_of(format);
+    const int sign = field.shift + field.bits;
+    const auto sign_and_digits = low_bits<std::uint32_t>(field.shift) | 1u << sign;
+    for (int left_out = 0; left_out <= field.shift + 1; ++left_out) {
+      // From the lowest digit on, and the sign last; then in no order.
+      auto high = sign_and_digits & ~low_bits<std::uint32_t>(left_out);
+      if (left_out > field.shift) high = 0;
+      auto any = sign_and_digits;
+      for (int k = 0; k < left_out;) {
+        const auto bit = 1u << random() % 32;
+        k += (any & bit) != 0;
+        any &= ~bit;
+      }
+      for (const int code_bits : {2, 3}) {
+        add(format, high, code_bits);
+        add(format, any, code_bits);
+      }
+    }
+  }
+  return all;
 }
 
 /// Packed rows, overflow and addresses of a table on the host.
