@@ -77,7 +77,7 @@ struct device_records {
   __device__ int room_at(std::int64_t at) const {
     constexpr std::int64_t enough = 1 << 24;
     const auto room = byte_count - at;
-    return at < first_byte ? -1 : static_cast<int>(room < enough ? room : enough);
+    return at < first_byte || room < 0 ? -1 : static_cast<int>(room < enough ? room : enough);
   }
   __device__ const std::byte* slot(std::int64_t row, int part) const {
     return bytes + row * row_bytes + std::int64_t{part} * slot_bytes;
