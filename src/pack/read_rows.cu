@@ -243,7 +243,9 @@ struct read_job {
       return read_exponents<std::uint32_t, CodeBits, 0>();
     }
     if (bits == 11) return read_exponents<std::uint16_t, CodeBits, 11>();
-    if (bits == 8) return read_exponents<std::uint16_t, CodeBits, 8>();
+    if (packed.how->format == number_format::bfloat16 && bits == 8) {
+      return read_exponents<std::uint16_t, CodeBits, 8>();
+    }
     return read_exponents<std::uint16_t, CodeBits, 0>();
   }
 

@@ -139,8 +139,27 @@ struct masked_table {
   packing how;
 };
 
+/// A slot that half of the records fit.
+template <class Word>
+std::int64_t median_slot(const stored_table& t, const packing& p) {
+  const detail::exponent_coder<Word> coder(p);
+  const record_shape shape(p.width);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t k = 0; k < t.rows * shape.records; ++k) {
+    const auto part = k % shape.records, column = shape.begin(part);
+    const auto at = (k / shape.records * t.width + column) * t.element_bytes;
+    const auto size = coder.size(t.bytes.data() + at, column, shape.count(part));
+    if (size > 0) sizes.push_back(size);
+  }
+  const auto most = detail::round_up(shape.elements * p.element_bytes, 32);
+  if (sizes.empty()) return most;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return std::min(most, detail::round_up(*middle, 8));
+}
+
 /// Of every number of bits that can be left, side by side or anywhere, with codes of either size.
-/// No profile makes these packings: their exponents and slots suit some of the records.
+/// No profile makes these packings: their exponents suit some of the records.
 inline std::vector<masked_table> masked_tables() {
   using enum number_format;
   constexpr std::int64_t widths[] = {1, 2, 7, 8, 9, 17, 33, 64, 65, 127, 130, 256, 257, 300, 4097};
@@ -165,21 +184,22 @@ inline std::vector<masked_table> masked_tables() {
       e.base.resize(static_cast<std::size_t>(p.width));
       for (auto& base : e.base) base = random() & exponents;
     }
-    const auto most = detail::round_up(record_shape(p.width).elements * p.element_bytes, 8);
-    p.slot_bytes =
-        std::max<std::int64_t>(8, most * static_cast<std::int64_t>(4 + random() % 5) / 64 * 8);
-    const auto spread = 1 + random() % 24;
     const bool breaks = random() % 4 == 0;
     const auto element = [&](std::int64_t i) {
       const auto base = e.base.empty() ? 0u : e.base[static_cast<std::size_t>(i % p.width)];
-      const auto symbol = random() % 30 == 0 ? random() : random() % spread;
+      const auto draw = random();
+      const auto symbol = draw % 16 == 0  ? draw / 16
+                          : draw % 4 == 0 ? e.next[draw / 16 % 7]
+                                          : e.usual[draw / 16 % 3];
       const auto exponent = static_cast<std::uint32_t>(symbol + base) & exponents;
       auto x = (static_cast<std::uint32_t>(random()) & kept) | e.constant_value |
                exponent << field.shift;
       if (breaks && random() % 200 == 0) x ^= 1u << random() % (8 * p.element_bytes);
       return x;
     };
-    auto table = make_table(p.width > 300 ? 2 : 9, p.width, p.element_bytes, format, element);
+    auto table = make_table(p.width > 300 ? 4 : 9, p.width, p.element_bytes, format, element);
+    p.slot_bytes = p.element_bytes == 2 ? median_slot<std::uint16_t>(table, p)
+                                        : median_slot<std::uint32_t>(table, p);
     auto name = std::to_string(p.element_bytes) + " bytes, " + std::to_string(p.width) +
                 " wide, constant " + std::to_string(e.constant_mask) + ", codes of " +
                 std::to_string(code_bits) + " bits";

@@ -7,8 +7,8 @@
 namespace quipu {
 
 /// codec::exponent. `Kept` bits of an element are neither exponent nor constant, in at most two
-/// runs: its sign and its mantissa, or the upper bits of that. 0: any number in any runs. `Batch`
-/// vectors a lane are read at a time.
+/// runs: its sign and its mantissa, or the upper bits of that; 8 of two bytes are those of bf16. 0:
+/// any number in any runs. `Batch` vectors a lane are read at a time.
 template <class Word, int CodeBits, int Kept, int Lanes, int Batch>
 class exponent_reader {
   static constexpr int each = elements_of_lane<Word>;
