@@ -7,10 +7,12 @@
 
 namespace quipu::detail {
 
-/// A group of fewer than 32 lanes takes records of at most a vector a lane.
-template <class Word, int Lanes = warp_lanes>
+/// `Kept` bits of an element are neither exponent nor constant: 8 of bf16, 24 of fp32; 0: any
+/// number of any. A group of fewer than 32 lanes takes records of at most a vector a lane.
+template <class Word, int Kept, int Lanes = warp_lanes>
 class exponent_writer {
   static constexpr int each = elements_of_lane<Word>;
+  static_assert(Kept == 0 || Kept == (sizeof(Word) == 2 ? 8 : 24));
   static constexpr int batch = Lanes * each;  // elements that a group stages
   static constexpr int most = Lanes < warp_lanes ? batch : record_shape::most;
   static constexpr unsigned escapes = 0x80, is_unusual = 0x40;
@@ -78,8 +80,7 @@ class exponent_writer {
     }
     if (any_of_group<Lanes>(differing != 0)) return -1;
     const exponent_parts parts(count, kept_bits_, code_bits_, 0);
-    return static_cast<int>(parts.nexts + bytes_of_bits(std::int64_t{sum_group<Lanes>(nexts)} * 3) +
-                            sum_group<Lanes>(bytes) + 1);
+    return parts.nexts + ((3 * sum_group<Lanes>(nexts) + 7) >> 3) + sum_group<Lanes>(bytes) + 1;
   }
 
   /// False, and the slot undefined, if the record does not fit it.
@@ -87,16 +88,12 @@ class exponent_writer {
                         std::byte* slot, const block_shared& block, warp_shared& own) const {
     const exponent_parts parts(count, kept_bits_, code_bits_, slot_bytes_);
     if (!parts.fits(0, 0)) return false;
-    const places at{static_cast<int>(parts.codes), static_cast<int>(parts.nexts),
-                    static_cast<int>(parts.exponents_end)};
     int nexts = 0, bytes = 0;
     std::uint32_t differing = 0;
     for (int w = lane; w * 32 < 3 * count; w += Lanes) own.nexts[w] = 0;
     sync();
     for (int from = 0; from < count; from += batch) {
       const auto v = load(lane, elements, from, count);
-      std::uint32_t kept[each];
-      extract(v, kept);
       unsigned codes[each];
       look_up(v, column + from + lane * each, block, codes);
       differing |= differing_bits(v);
@@ -114,25 +111,21 @@ class exponent_writer {
       // Counts of both kinds go through one sum, 16 bits each.
       const int before = sum_before<Lanes>(escaped | unusual << 16, lane, all);
       if (escaped > 0) put_nexts(own, 3 * (nexts + (before & 0xffff)), 3 * escaped, dense_nexts);
-      if (unusual > 0) put_exponents(slot, at, bytes + (before >> 16), v, codes);
+      if (unusual > 0) put_exponents(slot, parts, bytes + (before >> 16), v, codes);
       nexts += all & 0xffff;
       bytes += all >> 16;
       const int here = count - from < batch ? count - from : batch;
-      put_kept(lane, slot, from, here, kept, own);
-      put_codes(lane, slot + at.codes + from * code_bits_ / 8, dense, here);
+      put_kept(lane, slot, from, here, v, own);
+      put_codes(lane, slot + parts.codes + from * code_bits_ / 8, dense, here);
       sync();
     }
     if (any_of_group<Lanes>(differing != 0) || !parts.fits(nexts, bytes)) return false;
-    finish(lane, slot, at, nexts, bytes, own);
+    finish(lane, slot, parts, nexts, bytes, own);
     return true;
   }
 
  private:
   __device__ static void sync() { __syncwarp(group_mask<Lanes>()); }
-  /// Where the parts of a record lie, in bytes.
-  struct places {
-    int codes, nexts, end;
-  };
   struct loaded {
     std::uint32_t x[each];
     int here;
@@ -180,9 +173,13 @@ class exponent_writer {
   }
   /// Kept bits of each element, side by side; none of what is not there.
   __device__ void extract(const loaded& vector, std::uint32_t (&kept)[each]) const {
+    // Mostly a sign and digits.
 #pragma unroll
-    for (std::uint32_t& bits : kept) bits = 0;
-    for (int run = 0; run < runs_; ++run) {
+    for (int k = 0; k < each; ++k) {
+      kept[k] =
+          (vector.x[k] & run_[0].mask) >> run_[0].gap | (vector.x[k] & run_[1].mask) >> run_[1].gap;
+    }
+    for (int run = 2; run < runs_; ++run) {
       const auto r = run_[run];
 #pragma unroll
       for (int k = 0; k < each; ++k) kept[k] |= (vector.x[k] & r.mask) >> r.gap;
@@ -195,37 +192,48 @@ class exponent_writer {
     if (shift + bits > 32) atomicOr(&own.nexts[word + 1], dense >> (32 - shift));
   }
   /// Exponents of a lane that are in none of the codes, from the end of the slot down.
-  __device__ void put_exponents(std::byte* slot, const places& at, int before, const loaded& v,
-                                const unsigned (&codes)[each]) const {
+  __device__ void put_exponents(std::byte* slot, const exponent_parts& at, int before,
+                                const loaded& v, const unsigned (&codes)[each]) const {
 #pragma unroll
     for (int k = 0; k < each; ++k) {
       if ((codes[k] & is_unusual) == 0 || (codes[k] & escapes) == 0) continue;
-      const int to = at.end - 1 - before++;
+      const int to = at.exponents_end - 1 - before++;
       if (to >= at.nexts) slot[to] = static_cast<std::byte>(v.x[k] >> shift_ & exponents_);
     }
   }
 
   /// The kept bits of a batch, in whole words: of bf16 and of fp32 a lane has words of its own.
-  __device__ void put_kept(int lane, std::byte* slot, int from, int here,
-                           const std::uint32_t (&kept)[each], warp_shared& own) const {
+  __device__ void put_kept(int lane, std::byte* slot, int from, int here, const loaded& v,
+                           warp_shared& own) const {
     const int left = here - lane * each;
-    if (sizeof(Word) == 2 && kept_bits_ == 8) {
+    if constexpr (Kept == 8) {
       auto* to = reinterpret_cast<std::uint32_t*>(slot + from) + 2 * lane;
-      if (left > 0) to[0] = kept[0] | kept[1] << 8 | kept[2] << 16 | kept[3] << 24;
-      if (left > 4) {
-        to[1] = kept[each - 4] | kept[each - 3] << 8 | kept[each - 2] << 16 | kept[each - 1] << 24;
-      }
-    } else if (sizeof(Word) == 4 && kept_bits_ == 24) {
+      if (left > 0) to[0] = signs_and_digits(v, 0);
+      if (left > 4) to[1] = signs_and_digits(v, 4);
+    } else if constexpr (Kept == 24) {
+      std::uint32_t kept[each];
+#pragma unroll
+      for (int k = 0; k < each; ++k) kept[k] = (v.x[k] & 0x7fffffu) | (v.x[k] >> 8 & 0x800000u);
       auto* to = reinterpret_cast<std::uint32_t*>(slot + from * 3) + 3 * lane;
       if (left > 0) to[0] = kept[0] | kept[1] << 24;
       if (left > 1) to[1] = kept[1] >> 8 | kept[2] << 16;
       if (left > 2) to[2] = kept[2] >> 16 | kept[3] << 8;
     } else {
+      std::uint32_t kept[each];
+      extract(v, kept);
 #pragma unroll
       for (int k = 0; k < each; ++k) own.kept[lane * each + k] = kept[k];
       sync();
       put_fields(lane, slot + from * kept_bits_ / 8, own.kept, here, kept_bits_);
     }
+  }
+  /// Of four numbers of bf16 all but the exponents, a byte each; nothing of what is not there.
+  __device__ static std::uint32_t signs_and_digits(const loaded& v, int first) {
+    const auto pair = [&](int k) {
+      const std::uint32_t two = v.x[k] | v.x[k + 1] << 16;
+      return (two & 0x007f007fu) | (two >> 8 & 0x00800080u);
+    };
+    return __byte_perm(pair(first), pair(first + 2), 0x6420);
   }
 
   /// The codes of a batch, in whole words: a lane writes one, of what it and lanes behind it have.
@@ -260,16 +268,16 @@ class exponent_writer {
   }
 
   /// Next codes, zeros up to the exponents, and the tag.
-  __device__ static void finish(int lane, std::byte* slot, const places& at, int nexts, int bytes,
-                                const warp_shared& own) {
+  __device__ static void finish(int lane, std::byte* slot, const exponent_parts& at, int nexts,
+                                int bytes, const warp_shared& own) {
     auto* words = reinterpret_cast<std::uint32_t*>(slot + at.nexts);
     const int next_bytes = (3 * nexts + 7) >> 3;
     for (int w = lane; w < next_bytes >> 2; w += Lanes) words[w] = own.nexts[w];
     for (int b = (next_bytes & ~3) + lane; b < next_bytes; b += Lanes) {
       slot[at.nexts + b] = static_cast<std::byte>(own.nexts[b >> 2] >> (8 * (b & 3)));
     }
-    clear_bytes<Lanes>(lane, slot, at.nexts + next_bytes, at.end - bytes);
-    if (lane == 0) slot[at.end] = std::byte{0};
+    clear_bytes<Lanes>(lane, slot, at.nexts + next_bytes, at.exponents_end - bytes);
+    if (lane == 0) slot[at.exponents_end] = std::byte{0};
     sync();
   }
 

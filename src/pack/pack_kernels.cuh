@@ -70,10 +70,7 @@ __global__ void __launch_bounds__(pack_threads)
                     const std::int64_t* granules, std::byte* bytes, const std::int64_t room,
                     const int granule, std::uint32_t* addresses) {
   constexpr int lanes = Writer::lanes;
-  __shared__ typename Writer::block_shared block;
   __shared__ typename Writer::warp_shared own[pack_groups<lanes>];
-  writer.prepare(block);
-  __syncthreads();
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   for (auto r = first_record<lanes>(); r < input.all; r += record_step<lanes>()) {
     const auto part = input[r];
@@ -83,7 +80,7 @@ __global__ void __launch_bounds__(pack_threads)
     if (granules[r] * granule + round_up(size, granule) > room) continue;
     std::byte* to = bytes + granules[r] * granule;
     if (lane == 0) addresses[r] = static_cast<std::uint32_t>(granules[r]) | flag;
-    put_addressed(writer, lane, part, sizes[r], granule, to, block, own[threadIdx.x / lanes]);
+    put_addressed(writer, lane, part, sizes[r], granule, to, own[threadIdx.x / lanes]);
   }
 }
 
@@ -91,19 +88,23 @@ __global__ void __launch_bounds__(pack_threads)
 template <class Use>
 auto with_narrow_writer(const packing& p, Use&& use) {
   const auto bytes = record_shape(p.width).elements * p.element_bytes;
-  const auto by_lanes = [&]<template <class, int> class Writer, class Word>() {
-    if (bytes <= 4 * 16) return use.template operator()<Writer<Word, 4>>();
-    if (bytes <= 8 * 16) return use.template operator()<Writer<Word, 8>>();
-    if (bytes <= 16 * 16) return use.template operator()<Writer<Word, 16>>();
-    return use.template operator()<Writer<Word, warp_lanes>>();
+  const auto by_lanes = [&](auto&& of_lanes) {
+    if (bytes <= 4 * 16) return of_lanes.template operator()<4>();
+    if (bytes <= 8 * 16) return of_lanes.template operator()<8>();
+    if (bytes <= 16 * 16) return of_lanes.template operator()<16>();
+    return of_lanes.template operator()<warp_lanes>();
   };
   if (p.how == codec::exponent) {
-    return p.element_bytes == 2 ? by_lanes.template operator()<exponent_writer, std::uint16_t>()
-                                : by_lanes.template operator()<exponent_writer, std::uint32_t>();
+    return with_exponents(p, [&]<class Word, int Kept>() {
+      return by_lanes([&]<int Lanes>() {
+        return use.template operator()<exponent_writer<Word, Kept, Lanes>>();
+      });
+    });
   }
   if (p.how == codec::sparse) {
     return with_word(p.element_bytes, [&]<class Word>() {
-      return by_lanes.template operator()<sparse_writer, Word>();
+      return by_lanes(
+          [&]<int Lanes>() { return use.template operator()<sparse_writer<Word, Lanes>>(); });
     });
   }
   return with_writer(p, use);

@@ -19,14 +19,16 @@ constexpr int pack_warps = pack_groups<warp_lanes>;
 /// The table, record by record.
 struct device_input {
   const std::byte* data;
-  std::int64_t stride, records, width, all;
-  std::int32_t elements, element_bytes;
+  std::int64_t stride, all;
+  std::int32_t records, elements, last_elements;  // of a row; of a record; of a row's last one
+  std::int32_t element_bytes;
 
   explicit device_input(const table_view& t)
-      : data(t.data), stride(t.row_stride), width(t.width), element_bytes(t.element_bytes) {
+      : data(t.data), stride(t.row_stride), element_bytes(t.element_bytes) {
     const record_shape shape(t.width);
-    records = shape.records;
+    records = static_cast<std::int32_t>(shape.records);
     elements = static_cast<std::int32_t>(shape.elements);
+    last_elements = static_cast<std::int32_t>(shape.count(shape.records - 1));
     all = t.rows * records;
   }
   struct part {
@@ -35,11 +37,11 @@ struct device_input {
     int count;
   };
   __device__ part operator[](std::int64_t record) const {
-    const auto row = records == 1 ? record : record / records;
-    const auto k = records == 1 ? 0 : record - row * records;
-    const auto column = k * elements;
+    if (records == 1) return {data + record * stride, 0, elements};
+    const auto row = record / records;
+    const auto k = record - row * records, column = k * elements;
     return {data + row * stride + column * element_bytes, column,
-            k + 1 < records ? elements : static_cast<int>(width - column)};
+            k + 1 < records ? elements : last_elements};
   }
 };
 
@@ -90,23 +92,36 @@ __device__ inline void point_to_overflow(int lane, std::byte* slot, int slot_byt
 template <class Writer>
 __device__ void put_addressed(const Writer& writer, int lane, const device_input::part& part,
                               std::uint32_t stored, int granule, std::byte* to,
-                              const typename Writer::block_shared& block,
                               typename Writer::warp_shared& own) {
   const auto size = static_cast<int>(stored & ~whole_flag);
   if ((stored & whole_flag) != 0) {
     copy_record<Writer::lanes>(lane, part.elements, to, size);
   } else {
-    writer.write(lane, part.elements, part.column, part.count, to, block, own);
+    writer.write(lane, part.elements, part.column, part.count, size, to, own);
   }
   clear_bytes<Writer::lanes>(lane, to, size, static_cast<int>(round_up(size, granule)));
+}
+
+/// Calls use.operator()<Word, Kept>() as an exponent_writer wants them.
+template <class Use>
+auto with_exponents(const packing& p, Use&& use) {
+  const bool is_plain = p.exponent.constant_mask == 0;
+  if (p.format == number_format::float32) {
+    return is_plain ? use.template operator()<std::uint32_t, 24>()
+                    : use.template operator()<std::uint32_t, 0>();
+  }
+  return is_plain && p.format == number_format::bfloat16
+             ? use.template operator()<std::uint16_t, 8>()
+             : use.template operator()<std::uint16_t, 0>();
 }
 
 /// Calls use.operator()<Writer>() for a codec that is not raw, a warp a record.
 template <class Use>
 auto with_writer(const packing& p, Use&& use) {
   if (p.how == codec::exponent) {
-    return p.element_bytes == 2 ? use.template operator()<exponent_writer<std::uint16_t>>()
-                                : use.template operator()<exponent_writer<std::uint32_t>>();
+    return with_exponents(p, [&]<class Word, int Kept>() {
+      return use.template operator()<exponent_writer<Word, Kept>>();
+    });
   }
   if (p.how == codec::invariant) {
     return with_word(p.invariant.unit_bytes, [&]<class Unit>() {

@@ -11,8 +11,10 @@
 ///
 ///   size(lane, elements, column, count, block)           bytes of the record, -1 if it cannot be
 ///                                                        packed or had better not; in all lanes
-///   write(lane, elements, column, count, to, block, own) the record; `to` has its size, or is a
-///   slot
+///   write(lane, elements, column, count, slot, block, own)
+///   write(lane, elements, column, count, size, to, own)
+///                                                        the record: in slots, false if it does
+///                                                        not fit; else where it has its size
 ///
 /// `block` is what a block shares, set up by `prepare`; `own` what a group has for itself.
 namespace quipu::detail {
@@ -37,9 +39,9 @@ class sparse_writer {
     return bytes < count * word_bytes ? bytes : -1;
   }
 
-  __device__ void write(int lane, const std::byte* elements, std::int64_t, int count,
-                        std::byte* record, const block_shared&, warp_shared&) const {
-    const auto c = choose(lane, elements, count);
+  __device__ void write(int lane, const std::byte* elements, std::int64_t, int count, int size,
+                        std::byte* record, warp_shared&) const {
+    const auto c = chosen_before(lane, elements, count, size);
     const auto form = c.parts.form;
     if (lane < 2) {
       const unsigned head = static_cast<unsigned>(form) << 13 | static_cast<unsigned>(c.stored);
@@ -135,33 +137,41 @@ class sparse_writer {
     if (each > 8 && i + 8 < count) map[i / 8 + 1] = static_cast<std::byte>(bits >> 8);
   }
 
+  /// The form that `choose` found, by its size.
+  __device__ chosen chosen_before(int lane, const std::byte* elements, int count, int size) const {
+    int stored = 0;
+    for (int from = 0; from < count; from += Lanes * each) {
+      stored += __popc(stored_of(load(lane, elements, from, count)));
+    }
+    stored = sum_group<Lanes>(stored);
+    chosen c{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored};
+    for (auto form : {sparse_form::listed, sparse_form::same, sparse_form::units}) {
+      if (c.parts.bytes != size) c.parts = sparse_parts(form, stored, count, word_bytes);
+    }
+    return c;
+  }
+
   /// As on the host: the shortest form; of equals the first.
   __device__ chosen choose(int lane, const std::byte* elements, int count) const {
     int stored = 0, first_at = record_shape::most;  // of this lane, then of all
-    Word first{};
-    bool are_units = true, are_same = true;
+    Word first{}, not_unit = 0, not_first = 0;
     for (int from = 0; from < count; from += Lanes * each) {
       const auto v = load(lane, elements, from, count);
 #pragma unroll
       for (int e = 0; e < each; ++e) {
-        if (e >= v.here || v.x[e] == fill_) continue;
-        if (stored++ == 0) {
-          first = v.x[e];
-          first_at = from + lane * each + e;
-        }
-        are_units = are_units && v.x[e] == unit_;
-        are_same = are_same && v.x[e] == first;
+        const bool is_stored = e < v.here && v.x[e] != fill_;
+        first = is_stored && stored == 0 ? v.x[e] : first;
+        first_at = is_stored && stored == 0 ? from + lane * each + e : first_at;
+        not_unit |= is_stored ? static_cast<Word>(v.x[e] ^ unit_) : Word{0};
+        not_first |= is_stored ? static_cast<Word>(v.x[e] ^ first) : Word{0};
+        stored += is_stored ? 1 : 0;
       }
     }
-    const bool has_any = stored > 0;
-#pragma unroll
-    for (int offset = Lanes / 2; offset > 0; offset /= 2) {
-      first_at = min(first_at, __shfl_xor_sync(group_mask<Lanes>(), first_at, offset));
-    }
-    const Word first_of_all = tell_group<Lanes>(first, first_at / each % Lanes);
-    stored = sum_group<Lanes>(stored);
-    are_units = !any_of_group<Lanes>(!are_units);
-    are_same = !any_of_group<Lanes>(has_any && (!are_same || first != first_of_all));
+    // How many are stored, and in how many lanes some differ, by one sum.
+    const int sum = sum_group<Lanes>(stored | (not_unit != 0) << 16 | (not_first != 0) << 24);
+    const bool are_units = (sum >> 16 & 0xff) == 0;
+    const bool are_same = sum >> 24 == 0 && first_is_same(stored > 0, first, first_at);
+    stored = sum & 0xffff;
     chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored};
     const auto consider = [&](sparse_form form) {
       const sparse_parts parts(form, stored, count, word_bytes);
@@ -171,6 +181,17 @@ class sparse_writer {
     if (are_same) consider(sparse_form::same);
     if (are_units) consider(sparse_form::units);
     return best;
+  }
+
+  /// Whether the first elements that lanes store are the same.
+  __device__ static bool first_is_same(bool has_any, Word first, int first_at) {
+    int lowest = first_at;
+#pragma unroll
+    for (int offset = Lanes / 2; offset > 0; offset /= 2) {
+      lowest = min(lowest, __shfl_xor_sync(group_mask<Lanes>(), lowest, offset));
+    }
+    const Word first_of_all = tell_group<Lanes>(first, lowest / each % Lanes);
+    return !any_of_group<Lanes>(has_any && first != first_of_all);
   }
 
   Word fill_, unit_;
@@ -202,9 +223,9 @@ class invariant_writer {
     return bytes < count * element_bytes_ ? bytes : -1;
   }
 
-  __device__ void write(int lane, const std::byte* elements, std::int64_t column, int count,
-                        std::byte* record, const block_shared&, warp_shared& own) const {
-    const int cluster = choose(lane, elements, column, count).cluster;
+  __device__ void write(int lane, const std::byte* elements, std::int64_t column, int count, int,
+                        std::byte* record, warp_shared& own) const {
+    const int cluster = clusters_ > 1 ? choose(lane, elements, column, count).cluster : 0;
     const int bytes = count * element_bytes_, units = units_of(bytes);
     const int head = clusters_ > 1 ? 1 : 0, map_bytes = (units + 7) / 8;
     if (head > 0 && lane == 0) *record = static_cast<std::byte>(cluster);

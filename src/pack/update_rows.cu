@@ -154,7 +154,7 @@ __device__ void put_in_slot(const Writer& writer, int lane, const device_input::
                             const typename Writer::block_shared& block,
                             typename Writer::warp_shared& own) {
   const auto& rows = to.rows;
-  auto* slot = to.bytes + u.row * rows.row_bytes + u.part * rows.slot_bytes;
+  auto* slot = to.bytes + (rows.slot(u.row, u.part) - rows.bytes);
   if ((m.stored & whole_flag) == 0) {
     writer.write(lane, part.elements, part.column, part.count, slot, block, own);
     return;
@@ -174,7 +174,6 @@ template <class Writer>
 __device__ void put_at_address(const Writer& writer, int lane, const device_input::part& part,
                                const measured_record& m, std::int64_t spare,
                                const ordered_updates::update& u, const update_target& to,
-                               const typename Writer::block_shared& block,
                                typename Writer::warp_shared& own) {
   auto* address = to.addresses + u.row * to.rows.records + u.part;
   const auto place =
@@ -182,7 +181,7 @@ __device__ void put_at_address(const Writer& writer, int lane, const device_inpu
   __syncwarp();  // all have read
   if (lane == 0) *address = place | (m.stored & whole_flag);
   put_addressed(writer, lane, part, m.stored, to.rows.granule,
-                to.bytes + std::int64_t{place} * to.rows.granule, block, own);
+                to.bytes + std::int64_t{place} * to.rows.granule, own);
 }
 
 template <class Writer>
@@ -205,7 +204,7 @@ __global__ void __launch_bounds__(pack_threads)
     if constexpr (Writer::in_slots) {
       put_in_slot(writer, lane, input[r], m, spare.begin + sums[r], u, to, block, mine);
     } else {
-      put_at_address(writer, lane, input[r], m, spare.begin + sums[r], u, to, block, mine);
+      put_at_address(writer, lane, input[r], m, spare.begin + sums[r], u, to, mine);
     }
   }
 }

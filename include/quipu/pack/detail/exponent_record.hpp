@@ -42,18 +42,24 @@ inline constexpr int most_kept_runs = 13;
 ///             bytes, a number: which record of the overflow area is meant
 struct exponent_parts {
   static constexpr int next_bits = 3;
-  std::int64_t codes = 0, nexts = 0, exponents_end = 0;
+  std::int32_t codes = 0, nexts = 0, exponents_end = 0;
 
   QUIPU_HD constexpr exponent_parts(std::int64_t count, int kept_bits, int code_bits,
                                     std::int64_t slot_bytes) noexcept
-      : codes(round_up(bytes_of_bits(count * kept_bits), 4)),
-        nexts(codes + round_up(bytes_of_bits(count * code_bits), 4)),
-        exponents_end(slot_bytes - 1) {}
+      : codes(words_of_bits(static_cast<int>(count) * kept_bits)),
+        nexts(codes + words_of_bits(static_cast<int>(count) * code_bits)),
+        exponents_end(static_cast<std::int32_t>(slot_bytes) - 1) {}
 
   /// Whether escapes fit between the codes and the tag.
-  QUIPU_HD constexpr bool fits(std::int64_t nexts_count,
-                               std::int64_t exponents_count) const noexcept {
-    return nexts + bytes_of_bits(nexts_count * next_bits) + exponents_count <= exponents_end;
+  template <class Int>
+  QUIPU_HD constexpr bool fits(Int nexts_count, Int exponents_count) const noexcept {
+    return nexts + ((nexts_count * next_bits + 7) >> 3) + exponents_count <= exponents_end;
+  }
+
+ private:
+  /// Bytes of the words that so many bits fill.
+  QUIPU_HD static constexpr std::int32_t words_of_bits(int bits) noexcept {
+    return (bits + 31) >> 5 << 2;
   }
 };
 
@@ -94,8 +100,7 @@ class exponent_coder {
     exponents_ = static_cast<std::uint8_t>(low_bits<std::uint32_t>(field.bits));
     constant_mask_ = static_cast<Word>(p.exponent.constant_mask);
     constant_value_ = static_cast<Word>(p.exponent.constant_value);
-    const auto exponent = static_cast<Word>(static_cast<Word>(exponents_) << shift_);
-    const auto kept = static_cast<Word>(~(exponent | constant_mask_));
+    const auto kept = static_cast<Word>(kept_mask(p));
     kept_bits_ = std::popcount(kept);
     runs_ = kept_runs<Word>(kept);
     fill_tables(p.exponent);
