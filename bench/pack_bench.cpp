@@ -161,6 +161,7 @@ void time_gather(benchmark::State& state, stage& s, packed_rows& p, const std::b
   check(gather_rows(s.ctx, s.gather_args(p, s.faults.data())));
   s.verify(s.expected.data(), s.gathered_bytes());
   tell_picks(state, s.table.profile, p.estimate);
+  state.SetLabel(label_of(p.estimate.how));
   state.counters["packed_row_bytes"] = p.used / static_cast<double>(s.table.rows);
   const auto a = s.gather_args(p, nullptr);
   measure(state, s, s.gathered_bytes(), [&] { check(gather_rows(s.ctx, a)); });
@@ -232,7 +233,7 @@ struct large_stage {
     const auto profile =
         check(make_profile(host_context{0}, make_table_view(raw.data(), rows, width)));
     const auto table = make_table_view(device.data(), rows, width);
-    for (const char* label : {"raw", "exponent2"}) {
+    for (const char* label : {"raw", "link"}) {
       auto made = check(make_packed(ctx, table, estimate_of(profile, label).how));
       packed[label] = check(to_pinned(ctx, made.view()));
     }
@@ -304,7 +305,7 @@ void time_gather_large(benchmark::State& state, const std::string& width, std::i
 
 void time_host_pack(benchmark::State& state, const std::string& name, packing_goal goal) {
   auto& s = in_hbm(name);
-  const auto& how = choose_packing(s.table.profile, goal).how;
+  const auto how = choose_packing(s.table.profile, goal).how;
   const auto input = s.table.beginning();
   state.SetLabel(label_of(how));
   packed_table made;
@@ -314,7 +315,7 @@ void time_host_pack(benchmark::State& state, const std::string& name, packing_go
 
 void time_host_unpack(benchmark::State& state, const std::string& name, packing_goal goal) {
   auto& s = in_hbm(name);
-  const auto& how = choose_packing(s.table.profile, goal).how;
+  const auto how = choose_packing(s.table.profile, goal).how;
   const auto input = s.table.beginning();
   const auto bytes = input.rows * input.row_bytes();
   state.SetLabel(label_of(how));
@@ -374,7 +375,7 @@ void add_pinned_table(const std::string& name) {
                time_zero_copy, name, blocks, depth);
     }
   }
-  for (const std::string label : {"raw", "exponent2", "exponent3", "invariant"}) {
+  for (const std::string label : {"raw", "exponent2", "exponent3", "invariant", "link"}) {
     add_case("gather_pinned" + tail + label, n, time_gather_pinned, name, label);
   }
 }
@@ -387,7 +388,7 @@ void add_large_table(const std::string& width) {
       add_case("large_zero_copy" + tail + std::to_string(blocks), n, time_zero_copy_large, width,
                count, blocks);
     }
-    for (const std::string label : {"raw", "exponent2"}) {
+    for (const std::string label : {"raw", "link"}) {
       add_case("large_plain" + tail + label, n, time_gather_large, width, count, label, false);
       add_case("large_ordered" + tail + label, n, time_gather_large, width, count, label, true);
     }

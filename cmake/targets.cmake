@@ -97,6 +97,7 @@ add_library(
   src/io/synthetic_shapes.cpp
   src/io/write_packed.cpp
   src/pack/bulk_stream.cpp
+  src/pack/choose_packing.cpp
   src/pack/device_columns.cpp
   src/pack/invariant_masks.cpp
   src/pack/move_packed.cpp

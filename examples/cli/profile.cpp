@@ -64,11 +64,14 @@ double ratio_of(const table_profile& p, const packing_estimate& e) {
   return e.row_bytes > 0 ? row_bytes / e.row_bytes : 1.0;
 }
 
-/// The goals that a packing is picked for.
+/// The goals that a packing is picked for, if aligned for a link.
 std::vector<std::string> goals_of(const table_profile& p, const packing_estimate& e) {
   std::vector<std::string> goals;
   for (const auto& [name, goal] : goal_names()) {
-    if (&choose_packing(p, goal) == &e) goals.push_back(name);
+    const auto picked = choose_packing(p, goal).how;
+    if (picked.how == e.how.how && picked.exponent.code_bits == e.how.exponent.code_bits) {
+      goals.push_back(name);
+    }
   }
   return goals;
 }

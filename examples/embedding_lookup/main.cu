@@ -82,7 +82,7 @@ void fill(const context& ctx, std::int64_t all_rows, store& raw, store& packed) 
                                                                       mix_bits(t));
     const table_view table = make_table_view(values.data(), rows, width);
     const auto profile = check(make_profile(ctx, table));
-    const auto& best = choose_packing(profile, packing_goal::link).how;
+    const auto best = choose_packing(profile, packing_goal::link).how;
     raw.add(ctx, check(make_packed(ctx, table, raw_packing(table))));
     packed.add(ctx, check(make_packed(ctx, table, best)));
   }

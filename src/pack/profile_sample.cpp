@@ -277,46 +277,4 @@ result<table_profile> profile_sample(const host_context& ctx, const sampled_tabl
 
 }  // namespace detail
 
-namespace {
-
-bool decodes_quickly(const packing& p) {
-  return p.how == codec::raw || p.how == codec::sparse ||
-         (p.how == codec::exponent && p.exponent.code_bits == 3);
-}
-
-/// Lines of 128 bytes that a row touches, on average over all rows: a link fetches them as it
-/// fetches bytes, so that a row that is a little shorter but begins anywhere gains nothing.
-/// Addresses and the packing's columns lie on the device.
-double lines_of(const packing_estimate& e, std::int64_t rows) {
-  constexpr std::int64_t line = 128;
-  const auto& p = e.how;
-  const double row_bytes = e.row_bytes - static_cast<double>(p.column_bytes()) /
-                                             static_cast<double>(std::max<std::int64_t>(1, rows));
-  if (!p.has_slots()) {
-    const auto records = static_cast<double>(record_shape(p.width).records);
-    return (row_bytes - 4 * records + records * static_cast<double>(line - p.granule)) / line;
-  }
-  const auto row = slot_bytes_of_row(p);
-  std::int64_t lines = 0;
-  for (std::int64_t k = 0; k < line; ++k) lines += (k * row % line + row + line - 1) / line;
-  return (static_cast<double>(lines) + row_bytes - static_cast<double>(row)) / line;
-}
-
-double cost_of(const packing_estimate& e, packing_goal goal, std::int64_t rows) {
-  if (goal == packing_goal::memory && !decodes_quickly(e.how)) {
-    return std::numeric_limits<double>::infinity();
-  }
-  return goal == packing_goal::link ? lines_of(e, rows) : e.row_bytes;
-}
-
-}  // namespace
-
-/// Of equals the first, and that is raw.
-const packing_estimate& choose_packing(const table_profile& profile, packing_goal goal) {
-  return *std::min_element(profile.packings.begin(), profile.packings.end(),
-                           [&](const packing_estimate& a, const packing_estimate& b) {
-                             return cost_of(a, goal, profile.rows) < cost_of(b, goal, profile.rows);
-                           });
-}
-
 }  // namespace quipu

@@ -52,10 +52,11 @@ result<table_profile> make_profile(const context&, const table_view&, const prof
 enum class packing_goal : std::uint8_t {
   smallest,  ///< fewest bytes: for files, and for whole tables that come over a link
   memory,    ///< fewest bytes of what decodes as quickly as memory delivers
-  link,      ///< fewest fetches: for rows that a device gathers from pinned memory
+  link,      ///< the least time of a link: for rows that a device gathers from pinned memory
 };
 
-/// The packing of a profile that serves a goal best.
-const packing_estimate& choose_packing(const table_profile&, packing_goal);
+/// The packing of a profile that serves a goal best; for a link its records may be aligned to more
+/// bytes than in the profile, so that they take fewer fetches.
+packing_estimate choose_packing(const table_profile&, packing_goal);
 
 }  // namespace quipu
