@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "pack/check_pack.hpp"
+#include "pack/group_ids.cuh"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/device_engine.cuh"
 #include "quipu/pack/pack.hpp"
@@ -17,14 +17,21 @@ __global__ void count_up(I* to, std::int64_t size) {
   if (k < size) to[k] = static_cast<I>(k);
 }
 
-/// Scratch of a sort: sorted ids, positions, and what the sort itself wants.
+/// Scratch: of groups their counts; of a sort sorted ids, positions, and what the sort itself
+/// wants.
 template <class I>
 struct order_scratch {
-  I *ids, *positions;
-  char* temporary;
+  std::int32_t* counts = nullptr;
+  I *ids = nullptr, *positions = nullptr;
+  char* temporary = nullptr;
   std::size_t temporary_bytes = 0;
 
-  order_scratch(arena& scratch, std::int64_t size) {
+  order_scratch(arena& scratch, const order_rows_args<I>& a) {
+    const auto size = a.ids.extent(0);
+    if (a.rows > 0) {
+      counts = scratch.take<std::int32_t>(detail::group_blocks * detail::id_groups);
+      return;
+    }
     ids = scratch.take<I>(size);
     positions = scratch.take<I>(size);
     (void)cub::DeviceRadixSort::SortPairs(nullptr, temporary_bytes, static_cast<const I*>(nullptr),
@@ -34,14 +41,34 @@ struct order_scratch {
   }
 };
 
-/// Bits of ids that decide, from the first on and up to the second.
 template <class I>
-std::pair<int, int> deciding_bits(std::int64_t rows) {
-  constexpr int all = 8 * static_cast<int>(sizeof(I)), of_group = 8;  // one pass of the sort
-  if (rows <= 0) return {0, all};
-  const auto used = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows - 1)));
-  const int end = std::clamp(used, 1, all);
-  return {std::max(0, end - of_group), end};
+status group_ids(const context& ctx, const order_rows_args<I>& a, std::int32_t* counts) {
+  using namespace detail;
+  const grouped_ids<I> ids(a);
+  if (auto s = launch(ctx, count_groups<I>, dim3(group_blocks), group_threads, start::in_order, ids,
+                      counts);
+      !s.ok()) {
+    return s;
+  }
+  return launch(ctx, place_by_group<I>, dim3(group_blocks), group_threads, start::in_order, ids,
+                static_cast<const std::int32_t*>(counts), a.order.data_handle());
+}
+
+template <class I>
+status sort_ids(const context& ctx, const order_rows_args<I>& a, order_scratch<I>& s) {
+  const auto size = a.ids.extent(0);
+  constexpr unsigned threads = 256;
+  const dim3 grid(static_cast<unsigned>((size + threads - 1) / threads));
+  if (auto e = detail::launch(ctx, count_up<I>, grid, threads, detail::start::in_order, s.positions,
+                              size);
+      !e.ok()) {
+    return e;
+  }
+  return from_cuda(
+      cub::DeviceRadixSort::SortPairs(s.temporary, s.temporary_bytes, a.ids.data_handle(), s.ids,
+                                      static_cast<const I*>(s.positions), a.order.data_handle(),
+                                      size, 0, 8 * static_cast<int>(sizeof(I)), ctx.stream),
+      "order_rows: sort");
 }
 
 template <class I>
@@ -63,7 +90,7 @@ status check_order(const order_rows_args<I>& a) {
 template <class I>
 std::size_t workspace_bytes(const context&, const order_rows_args<I>& a) {
   arena counting;
-  order_scratch<I> counted(counting, a.ids.extent(0));
+  (void)order_scratch<I>(counting, a);
   return counting.bytes();
 }
 
@@ -73,24 +100,11 @@ status order_rows(const context& ctx, const order_rows_args<I>& a, workspace w) 
   const device_guard guard(ctx.device);
   if (auto s = check_stream(ctx); !s.ok()) return s;
   if (auto s = check_order(a); !s.ok()) return s;
-  const auto size = a.ids.extent(0);
   arena scratch(w);
-  order_scratch<I> s(scratch, size);
+  order_scratch<I> s(scratch, a);
   if (auto fits = scratch.fits(); !fits.ok()) return fits;
-  if (size == 0) return success();
-  constexpr unsigned threads = 256;
-  const dim3 grid(static_cast<unsigned>((size + threads - 1) / threads));
-  if (auto e = detail::launch(ctx, count_up<I>, grid, threads, detail::start::in_order, s.positions,
-                              size);
-      !e.ok()) {
-    return e;
-  }
-  const auto [begin, end] = deciding_bits<I>(a.rows);
-  return from_cuda(
-      cub::DeviceRadixSort::SortPairs(s.temporary, s.temporary_bytes, a.ids.data_handle(), s.ids,
-                                      static_cast<const I*>(s.positions), a.order.data_handle(),
-                                      size, begin, end, ctx.stream),
-      "order_rows: sort");
+  if (a.ids.extent(0) == 0) return success();
+  return a.rows > 0 ? group_ids(ctx, a, s.counts) : sort_ids(ctx, a, s);
 }
 
 bool order_pays(const packed_view& v, std::int64_t ids) {

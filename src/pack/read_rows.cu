@@ -125,6 +125,7 @@ struct read_range {
   std::int64_t first_row;  // of the output
   std::uint32_t count;     // of records
   std::uint32_t of_row;
+  std::uint32_t of_block = 0;  // that lie side by side; 0: blocks take turns
 };
 
 /// A group of lanes a record. Rows that keep few lanes busy have but one.
@@ -135,8 +136,10 @@ __global__ void __launch_bounds__(Reader::residence::threads, Reader::residence:
                      row_faults* faults) {
   const unsigned groups = blockDim.x / Lanes;
   const int lane = static_cast<int>(threadIdx.x % Lanes);
-  for (auto g = blockIdx.x * groups + threadIdx.x / Lanes; g < range.count;
-       g += gridDim.x * groups) {
+  const bool takes_turns = range.of_block == 0;
+  const auto begin = blockIdx.x * (takes_turns ? groups : range.of_block);
+  const auto end = takes_turns ? range.count : min(range.count, begin + range.of_block);
+  for (auto g = begin + threadIdx.x / Lanes; g < end; g += (takes_turns ? gridDim.x : 1) * groups) {
     const bool whole_row = Lanes < detail::warp_lanes || range.of_row == 1;
     const auto row_of_range = whole_row ? g : g / range.of_row;
     const int part = whole_row ? 0 : static_cast<int>(g - row_of_range * range.of_row);
@@ -180,19 +183,24 @@ struct read_job {
     return success();
   }
   /// Where few multiprocessors are to work each has one large block; else all have small ones. An
-  /// order would be undone by more rows at a time than a quarter of them keep under way.
+  /// order would be undone by more rows at a time than a quarter of them keep under way, or by
+  /// multiprocessors that share a page, for each translates its addresses for itself.
   template <class Word, int Lanes, class Reader>
-  status launch(const Reader& reader, const read_range& range, const record_shape& shape) const {
+  status launch(const Reader& reader, read_range range, const record_shape& shape) const {
     const std::int64_t few = most_multiprocessors > 0 ? most_multiprocessors
                              : choice.by_address      ? (ctx.multiprocessors + 3) / 4
                                                       : 0;
     const int threads = few > 0 ? Reader::residence::threads : 256;
     const auto groups = threads / Lanes;
     const auto wanted = (std::int64_t{range.count} + groups - 1) / groups;
+    const auto blocks = few > 0 ? std::min(wanted, few) : wanted;
+    if (choice.by_address) {
+      range.of_block = static_cast<std::uint32_t>((range.count + blocks - 1) / blocks);
+    }
     return detail::launch(ctx, read_rows_kernel<Reader, Choice, Word, Lanes>,
-                          dim3(static_cast<unsigned>(few > 0 ? std::min(wanted, few) : wanted)),
-                          static_cast<unsigned>(threads), detail::start::in_order, reader, choice,
-                          range, output, shape.elements * packed.how->element_bytes, faults);
+                          dim3(static_cast<unsigned>(blocks)), static_cast<unsigned>(threads),
+                          detail::start::in_order, reader, choice, range, output,
+                          shape.elements * packed.how->element_bytes, faults);
   }
 
   /// Calls read<Lanes, Batch>() with as many lanes as a record of `vectors` keeps busy, two vectors

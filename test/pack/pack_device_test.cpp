@@ -283,7 +283,8 @@ TEST_CASE("device: an order changes when rows are read, not what") {
   const auto ctx = test::device_context();
   const auto table = many_tables(300, 64)[24].second;
   std::mt19937_64 random(4);
-  for (const auto& [size, rows] : {std::pair{0, 0}, {1, 300}, {5000, 0}, {5000, 300}}) {
+  for (const auto& [size, rows] :
+       {std::pair{0, 0}, {1, 300}, {5000, 0}, {5000, 300}, {40000, 300}}) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(size));
     for (auto& id : ids) id = static_cast<std::int32_t>(random() % 300);
     const auto on_device = check(to_device(ctx, ids));
