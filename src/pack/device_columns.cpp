@@ -24,12 +24,6 @@ std::vector<std::uint64_t> bits_outside(const packing& p) {
   return outside;
 }
 
-int most_runs(const packing& p) {
-  int most = 0;
-  for (const auto outside : bits_outside(p)) most = std::max(most, count_runs(outside));
-  return most;
-}
-
 std::vector<std::byte> device_columns(const packing& p) {
   std::vector<std::byte> bytes;
   if (p.how == codec::exponent) {
@@ -42,8 +36,11 @@ std::vector<std::byte> device_columns(const packing& p) {
   const auto outside = bits_outside(p);
   const auto row_bytes = p.width * p.element_bytes;
   const std::int64_t unit = p.invariant.unit_bytes;
-  const invariant_columns at(p.invariant.clusters, row_bytes, unit, most_runs(p));
-  bytes.resize(static_cast<std::size_t>(at.bytes()));
+  std::int32_t runs = 0;
+  for (const auto bits : outside) runs = std::max(runs, count_runs(bits));
+  const invariant_columns at(p.invariant.clusters, row_bytes, unit);
+  bytes.resize(static_cast<std::size_t>(at.bytes(runs)));
+  std::memcpy(bytes.data(), &runs, sizeof runs);
   const auto units = round_up(row_bytes, unit) / unit;
   for (std::int64_t n = 0; n < p.invariant.clusters * units; ++n) {
     const auto c = n / units, u = n % units, i = c * at.units + u;

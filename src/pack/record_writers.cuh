@@ -212,7 +212,7 @@ class invariant_writer {
   };
   invariant_writer(const packing& p, const std::byte* columns)
       : columns_(columns),
-        at_(p.invariant.clusters, p.width * p.element_bytes, unit_bytes, most_runs(p)),
+        at_(p.invariant.clusters, p.width * p.element_bytes, unit_bytes),
         clusters_(p.invariant.clusters),
         element_bytes_(p.element_bytes) {}
   __device__ void prepare(block_shared&) const {}
@@ -270,20 +270,21 @@ class invariant_writer {
   __device__ Unit entry(std::int64_t array, std::int64_t c) const {
     return __ldg(reinterpret_cast<const Unit*>(columns_ + array) + c);
   }
+  __device__ int runs() const { return __ldg(reinterpret_cast<const std::int32_t*>(columns_)); }
   __device__ int kept_of(std::int64_t c) const {
     return static_cast<int>(columns_[at_.kept() + c]);
   }
   /// What lies outside the mask: the runs, all together.
   __device__ bool participates(Unit x, std::int64_t c) const {
     Unit outside = 0;
-    for (int run = 0; run < at_.runs; ++run) {
+    for (int run = 0; run < runs(); ++run) {
       outside = static_cast<Unit>(outside | entry(at_.mask(run), c));
     }
     return static_cast<Unit>(x & ~outside) == entry(at_.value(), c);
   }
   __device__ Unit extract(Unit x, std::int64_t c) const {
     Unit dense = 0;
-    for (int run = 0; run < at_.runs; ++run) {
+    for (int run = 0; run < runs(); ++run) {
       const int gap = static_cast<int>(columns_[at_.gap(run) + c]);
       dense = static_cast<Unit>(dense | static_cast<Unit>(x & entry(at_.mask(run), c)) >> gap);
     }

@@ -37,15 +37,12 @@ struct sparse_size {
   __device__ int operator()(int lane, const std::byte* record, std::int64_t room, std::int64_t,
                             int count) const {
     if (room < 2) return 0;
-    const int head = static_cast<int>(record[0]) | static_cast<int>(record[1]) << 8;
-    const int stored = head & 0x1fff;
-    if ((head >> 13) > static_cast<int>(sparse_form::mapped) || stored > count) return 0;
-    const sparse_parts parts(static_cast<sparse_form>(head >> 13), stored, count,
-                             static_cast<std::int64_t>(sizeof(Word)));
+    const auto head = static_cast<unsigned>(record[0]) | static_cast<unsigned>(record[1]) << 8;
+    const auto parts = sparse_parts::of_head(head, count, static_cast<std::int64_t>(sizeof(Word)));
     if (parts.bytes > room) return 0;
     const bool sound = parts.form == sparse_form::mapped
-                           ? maps(lane, record + parts.places, stored, count)
-                           : places_ascend(lane, record + parts.places, stored, count);
+                           ? maps(lane, record + parts.places, parts.stored, count)
+                           : places_ascend(lane, record + parts.places, parts.stored, count);
     return sound ? static_cast<int>(parts.bytes) : 0;
   }
 
@@ -80,7 +77,7 @@ template <class Unit>
 struct invariant_size {
   explicit invariant_size(const packed_view& v)
       : columns_(v.columns),
-        at_(v.how->invariant.clusters, v.how->width * v.how->element_bytes, unit_bytes, 0),
+        at_(v.how->invariant.clusters, v.how->width * v.how->element_bytes, unit_bytes),
         clusters_(v.how->invariant.clusters),
         element_bytes_(v.how->element_bytes) {}
 
@@ -104,7 +101,7 @@ struct invariant_size {
  private:
   static constexpr int unit_bytes = static_cast<int>(sizeof(Unit));
   const std::byte* columns_;
-  invariant_columns at_;  // without runs: of the arrays only `kept` is asked for
+  invariant_columns at_;
   int clusters_, element_bytes_;
 };
 
@@ -132,7 +129,7 @@ class stored_with_addresses {
             ? count * rows_.element_bytes
             : size_(lane, rows_.bytes + at, room, std::int64_t{part} * rows_.elements, count);
     const auto whole = round_up(bytes, rows_.granule);
-    return whole <= room ? whole : 0;
+    return room >= 0 && at + whole <= rows_.byte_count ? whole : 0;
   }
 
   device_records rows_;

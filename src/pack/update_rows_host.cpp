@@ -16,7 +16,6 @@ template <class Coder>
 class row_updater {
  public:
   row_updater(const Coder& coder, const packed_view& v) : coder_(coder), view_(v), places_(v) {
-    old_.resize(static_cast<std::size_t>(places_.record_bytes()));
     more_.resize(static_cast<std::size_t>(places_.shape().records));
   }
 
@@ -69,14 +68,18 @@ class row_updater {
     }
   }
   /// What the granules of a record with an address hold; 0 if it is malformed.
-  std::int64_t place_bytes(std::int64_t row, std::int64_t part) {
-    if (!places_.read(coder_, row, part, old_.data())) return 0;
+  std::int64_t place_bytes(std::int64_t row, std::int64_t part) const {
     const auto& shape = places_.shape();
     const auto record = row * shape.records + part;
-    const auto column = shape.begin(part), count = shape.count(part);
-    const auto bytes =
-        stored_size(places_.is_whole(record) ? -1 : coder_.size(old_.data(), column, count), count);
-    return places_.address(record) + bytes <= view_.byte_count ? bytes : 0;
+    const auto at = places_.address(record), room = view_.byte_count - at;
+    std::int64_t bytes = places_.bytes_of(part);
+    if (!places_.is_whole(record)) {
+      bytes = room > 0 ? coder_.stored_bytes(view_.bytes + at, room, shape.begin(part),
+                                             shape.count(part))
+                       : 0;
+    }
+    bytes = round_up(bytes, view_.how->granule);
+    return bytes <= room ? bytes : 0;
   }
   /// Bytes of a record that has an address; `size` is -1 if it lies there as it is.
   std::int64_t stored_size(std::int64_t size, std::int64_t count) const {
@@ -104,7 +107,6 @@ class row_updater {
   const Coder& coder_;
   packed_view view_;
   record_places places_;
-  std::vector<std::byte> old_;
   std::vector<std::int64_t> more_;
 };
 

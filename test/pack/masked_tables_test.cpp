@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <set>
+#include <tuple>
+
 #include "pack/tables.hpp"
 
 using namespace quipu;
@@ -10,6 +14,7 @@ const host_context one{1};
 
 TEST_CASE("whatever bits an exponent packing leaves out come back") {
   std::size_t without_slots = 0;
+  std::set<std::tuple<number_format, int, int>> in_some_slot;  // kept bits, code bits
   const auto tables = masked_tables();
   for (const auto& m : tables) {
     INFO(m.name);
@@ -20,11 +25,27 @@ TEST_CASE("whatever bits an exponent packing leaves out come back") {
       in_slots = in_slots || v.bytes[k * m.how.slot_bytes - 1] != detail::overflow_tag;
     }
     without_slots += !in_slots;
+    if (in_slots) {
+      in_some_slot.emplace(m.how.format, std::popcount(detail::kept_mask(m.how)),
+                           m.how.exponent.code_bits);
+    }
     auto out = m.table.poisoned();
     check(unpack(one, {v, out.view(), 0}));
     CHECK(out.bytes == m.table.bytes);
   }
   CHECK(without_slots < tables.size() / 20);
+  // Those that the device has kernels for, and 8 bits that are not bf16's.
+  using enum number_format;
+  for (const auto& [format, kept] : {std::pair{bfloat16, 8},
+                                     {float16, 8},
+                                     {float16, 11},
+                                     {float32, 8},
+                                     {float32, 11},
+                                     {float32, 24}}) {
+    INFO(kept);
+    CHECK(in_some_slot.contains({format, kept, 2}));
+    CHECK(in_some_slot.contains({format, kept, 3}));
+  }
 }
 
 // What is read beyond the end, or written, is found by the sanitizers.

@@ -57,7 +57,8 @@ class bulk_stream {
   bulk_stream& operator=(bulk_stream&&) noexcept;
   ~bulk_stream();
 
-  /// Only enqueues. Malformed rows are told in `faults`, as by the verb `unpack`. Errors:
+  /// Only enqueues. Malformed rows are told in `faults`, as by the verb `unpack`; also those that
+  /// reach beyond their piece of a plan. Errors:
   /// invalid_argument naming the view: also for bytes that are not pinned, and for a plan that is
   /// not of these rows or wants longer stages than there are.
   status unpack(const context&, const unpack_bulk_args&);

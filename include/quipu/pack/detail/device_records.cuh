@@ -33,7 +33,8 @@ struct device_records {
   std::int64_t row_bytes, overflow, all;
   std::int32_t records, elements, last_elements;  // of a row; of a record; of a row's last one
   std::int32_t slot_bytes, record_bytes, granule, element_bytes;
-  bool over_link;  // the bytes lie in memory of the host
+  bool over_link;             // the bytes lie in memory of the host
+  std::uint32_t nothing = 0;  // which the compiler does not know
 
   explicit device_records(const packed_view& v, const stage_window& stage)
       : bytes(v.bytes),
@@ -66,6 +67,8 @@ struct device_records {
     first_byte = stage.first;
     bytes = there;
   }
+  /// Nothing, but known only when `loaded` has come: what is computed with it waits for that.
+  __device__ std::uint32_t after(std::uint32_t loaded) const { return loaded & nothing; }
   __device__ int count(int part) const { return part + 1 < records ? elements : last_elements; }
   /// Where the bytes of an address lie.
   __device__ std::int64_t place(std::uint32_t address) const {

@@ -47,8 +47,9 @@ class exponent_reader {
     if (whole > 0) next = load<true>(lane, r, 0);
     // Of short records the tag is waited for together with the rest, or other loads would begin
     // after it came.
-    const std::uint32_t tag = __ldg(reinterpret_cast<const std::uint8_t*>(r.slot) + r.end);
-    const std::uint32_t rest = (Lanes < 32 ? touched ^ next.codes[0] : touched) & nothing_;
+    const std::uint32_t tag =
+        __ldg(reinterpret_cast<const std::uint8_t*>(r.slot) + r.exponents_end);
+    const std::uint32_t rest = rows_.after(is_long ? touched : touched ^ next.codes[0]);
     if ((tag | rest) == static_cast<std::uint32_t>(detail::overflow_tag)) {
       return read_overflow(lane, r.slot, rows_.count(part), sink);
     }
@@ -64,28 +65,20 @@ class exponent_reader {
   }
 
  private:
-  /// A record, and what was seen of it. Places are bytes from the slot on (detail::exponent_parts).
-  struct record {
+  /// A record, and what was seen of it.
+  struct record : detail::exponent_parts {
     const std::byte* slot;
-    int part;
-    int count, codes, nexts, end;
+    int part, count;
     int nexts_seen = 0, bytes_seen = 0;
     bool sound = true;
     __device__ record(const std::byte* s, int p, int c, int kept, int slot_bytes)
-        : slot(s),
-          part(p),
-          count(c),
-          codes((c * kept + 31) >> 5 << 2),
-          nexts(codes + ((c * CodeBits + 31) >> 5 << 2)),
-          end(slot_bytes - 1) {}
-    __device__ bool fits(int nexts_count, int bytes_count) const {
-      return nexts + ((3 * nexts_count + 7) >> 3) + bytes_count <= end;
-    }
+        : detail::exponent_parts(c, kept, CodeBits, slot_bytes), slot(s), part(p), count(c) {}
   };
 
   /// Words that the kept bits of a vector fill, and one more where they begin in the midst of one.
-  static constexpr bool whole_words = Kept > 0 && Kept* each % 32 == 0;
-  static constexpr int dense_words = Kept > 0 ? (Kept* each + 31) / 32 : 3;
+  static constexpr int vector_bits = Kept > 0 ? int{Kept} * each : 96 - 1;  // the latter at most
+  static constexpr bool whole_words = vector_bits % 32 == 0;
+  static constexpr int dense_words = (vector_bits + 31) / 32;
   static constexpr int kept_words = dense_words + (whole_words ? 0 : 1);
   static constexpr int halves = each > 4 ? 2 : 1;  // words of four exponents, a byte each
   /// What the elements of a lane are made of, `Batch` times `each` of them.
@@ -171,7 +164,7 @@ class exponent_reader {
   /// The words with the next codes that come, one a lane: as many as most batches want.
   __device__ std::uint32_t load_window(int lane, const record& r) const {
     const int from = r.nexts + ((r.nexts_seen * 3 >> 5) + lane) * 4;
-    return r.count > 0 && from <= r.end
+    return r.count > 0 && from <= r.exponents_end
                ? detail::word_at(r.slot, static_cast<std::uint32_t>(from / 4))
                : 0;
   }
@@ -295,7 +288,7 @@ class exponent_reader {
     r.bytes_seen += all;
     for (; unusual != 0; unusual &= unusual - 1) {
       const int place = __ffs(static_cast<int>(unusual)) - 1;
-      const int from = r.end - 1 - taken++;
+      const int from = r.exponents_end - 1 - taken++;
       if (from < r.nexts) {
         r.sound = false;
         break;
@@ -377,7 +370,6 @@ class exponent_reader {
   std::uint32_t exponents_, constant_;
   int shift_, kept_bits_, runs_;
   bit_run<std::uint32_t> run_[detail::most_kept_runs];
-  std::uint32_t nothing_ = 0;  // which the compiler does not know
 };
 
 }  // namespace quipu

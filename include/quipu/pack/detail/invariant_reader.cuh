@@ -24,10 +24,9 @@ class invariant_reader {
                                        detail::residence<640, 2>>;
   explicit invariant_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows_(v, stage), clusters_(v.how->invariant.clusters) {
-    const detail::invariant_columns at(clusters_, v.how->width * v.how->element_bytes, unit_bytes,
-                                       detail::most_runs(*v.how));
+    const detail::invariant_columns at(clusters_, v.how->width * v.how->element_bytes, unit_bytes);
     units_ = at.units;
-    runs_ = at.runs;
+    runs_ = reinterpret_cast<const std::int32_t*>(v.columns);
     values_ = v.columns + at.value();
     kept_ = v.columns + at.kept();
     masks_ = v.columns + at.mask(0);
@@ -51,7 +50,7 @@ class invariant_reader {
     const int map_bytes = (units + 7) >> 3;
     if (room < head + map_bytes) return false;
     // Over a link all of it is asked for before the first part is waited for.
-    const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
+    const auto touched = rows_.after(detail::touch_addressed<Lanes>(rows_, lane, index, address));
     const auto* record = rows_.bytes + at;
     const int cluster = head > 0 ? static_cast<int>(*record) : 0;
     if (cluster >= clusters_) return false;
@@ -62,9 +61,10 @@ class invariant_reader {
     const auto end = 8 * (skip + static_cast<std::uint32_t>(room));
     std::uint32_t bit = 8 * (skip + static_cast<std::uint32_t>(head + map_bytes)) + touched;
     bool sound = true;
+    const int runs = __ldg(runs_);
     for (int from = 0; from < units; from += step) {
       const auto* map = record + head;
-      bit += read_batch(lane, words, map, column, from, units, bit, end, bytes, sound, sink);
+      bit += read_batch(lane, words, map, column, from, units, runs, bit, end, bytes, sound, sink);
       if (Lanes < 32) break;
     }
     return sound;
@@ -88,8 +88,8 @@ class invariant_reader {
   /// Reads units from `from` on; returns how many bits they take.
   template <class Sink>
   __device__ std::uint32_t read_batch(int lane, const std::byte* words, const std::byte* map,
-                                      std::int64_t column, int from, int units, std::uint32_t bit,
-                                      std::uint32_t end, int bytes, bool& sound,
+                                      std::int64_t column, int from, int units, int runs,
+                                      std::uint32_t bit, std::uint32_t end, int bytes, bool& sound,
                                       const Sink& sink) const {
     byte_each part[Batch], kept[Batch];
     int counts[Batch];
@@ -115,7 +115,7 @@ class invariant_reader {
       const int u = from + (b * Lanes + lane) * each;
       if (u >= units) break;
       const vector raw = extract(words_of[b], kept[b]);
-      vector made = deposit(column + u, raw);
+      vector made = deposit(column + u, runs, raw);
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
         const auto mask = units_of(part[b], w);
@@ -150,9 +150,9 @@ class invariant_reader {
   }
 
   /// Spreads units' bits over what lies outside the masks.
-  __device__ vector deposit(std::int64_t column, const vector& dense) const {
+  __device__ vector deposit(std::int64_t column, int runs, const vector& dense) const {
     vector made = load_vector(values_, column);
-    for (int run = 0; run < runs_; ++run) {
+    for (int run = 0; run < runs; ++run) {
       const vector mask = load_vector(masks_ + run * run_bytes_, column);
       const byte_each gap = load_bytes(gaps_ + run * run_bytes_, column);
       const vector spread = by_unit([&](int k) { return unit_of(dense, k) << byte_of(gap, k); });
@@ -289,12 +289,12 @@ class invariant_reader {
   }
 
   detail::device_records rows_;
-  int clusters_, runs_;
+  int clusters_;
   std::int64_t units_;  // of a row
+  const std::int32_t* runs_;
   // Arrays over [clusters, units]; those of the second run lie `run_bytes_` behind the first's.
   const std::byte *values_, *kept_, *masks_, *gaps_;
   std::int64_t run_bytes_;
-  std::uint32_t nothing_ = 0;  // which the compiler does not know
 };
 
 }  // namespace quipu

@@ -106,6 +106,22 @@ class invariant_coder {
     return true;
   }
 
+  /// Bytes of a record by its map, of which there is to be `room`; 0 if it is malformed.
+  std::int64_t stored_bytes(const std::byte* record, std::int64_t room, std::int64_t column,
+                            std::int64_t count) const noexcept {
+    const auto run = run_of(column, count);
+    const auto map_bytes = bytes_of_bits(run.units);
+    if (room < head_bytes_ + map_bytes) return 0;
+    const auto cluster = head_bytes_ > 0 ? static_cast<std::int64_t>(*record) : 0;
+    if (cluster >= clusters_) return 0;
+    const column_bits* columns = columns_of(cluster, run);
+    std::int64_t bits = 0;
+    for (std::int64_t u = 0; u < run.units; ++u) {
+      bits += columns[u].bits(static_cast<unsigned>(record[head_bytes_ + u / 8]) >> (u % 8) & 1);
+    }
+    return head_bytes_ + map_bytes + bytes_of_bits(bits);
+  }
+
  private:
   struct column_bits {
     Unit mask, value;

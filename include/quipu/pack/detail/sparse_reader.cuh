@@ -8,7 +8,7 @@
 
 namespace quipu {
 
-/// codec::sparse. Records begin at a multiple of an element's size up to 4, and so do their parts.
+/// codec::sparse. Records begin at a multiple of an element's size up to 4, and so do their values.
 /// `Batch` vectors a lane are read at a time.
 template <class Word, int Lanes, int Batch>
 class sparse_reader {
@@ -39,22 +39,18 @@ class sparse_reader {
     }
     if (room < detail::sparse_parts::head_bytes) return false;
     // Over a link all of it is asked for before the head is waited for.
-    const auto touched = detail::touch_addressed<Lanes>(rows_, lane, index, address) & nothing_;
+    const auto touched = rows_.after(detail::touch_addressed<Lanes>(rows_, lane, index, address));
     // Most heads are followed by a map. Its bits are read while it is not yet known whether it is
     // one; what they are then does not matter.
     const auto* map = record + detail::sparse_parts::head_bytes;
     const bool has_map = room >= detail::sparse_parts::head_bytes + (count + 7) / 8;
     const auto bits = load_map(lane, map, 0, has_map ? count : 0);
-    const auto head = static_cast<int>(load<std::uint16_t>(record) | touched);
-    const int stored = head & 0x1fff;
-    if ((head >> 13) > static_cast<int>(detail::sparse_form::mapped) || stored > count)
-      return false;
-    const detail::sparse_parts parts(static_cast<detail::sparse_form>(head >> 13), stored, count,
-                                     bytes);
+    const auto parts =
+        detail::sparse_parts::of_head(load<std::uint16_t>(record) | touched, count, bytes);
     if (parts.bytes > room) return false;
     return parts.form == detail::sparse_form::mapped
-               ? read_mapped(lane, record + parts.values, map, bits, stored, count, sink)
-               : read_places(lane, record, parts, stored, count, sink);
+               ? read_mapped(lane, record + parts.values, map, bits, parts.stored, count, sink)
+               : read_places(lane, record, parts, count, sink);
   }
 
  private:
@@ -73,11 +69,11 @@ class sparse_reader {
   /// Places ascend.
   template <class Sink>
   __device__ bool read_places(int lane, const std::byte* record, const detail::sparse_parts& parts,
-                              int stored, int count, const Sink& sink) const {
+                              int count, const Sink& sink) const {
     sink.fill(lane, Lanes, count, fill_);
     __syncwarp(group_mask<Lanes>());
     bool sound = true;
-    Word x = parts.form == detail::sparse_form::same && stored > 0
+    Word x = parts.form == detail::sparse_form::same && parts.stored > 0
                  ? load<Word>(record + parts.values)
                  : unit_;
     const auto place = [&](int k) {
@@ -85,7 +81,7 @@ class sparse_reader {
       return count <= 256 ? static_cast<int>(*from) : static_cast<int>(load<std::uint16_t>(from));
     };
 #pragma unroll 1
-    for (int k = lane; k < stored; k += Lanes) {
+    for (int k = lane; k < parts.stored; k += Lanes) {
       const int i = place(k);
       if (parts.form == detail::sparse_form::listed) {
         x = load<Word>(record + parts.values + k * bytes);
@@ -151,7 +147,6 @@ class sparse_reader {
 
   detail::device_records rows_;
   Word fill_, unit_;
-  std::uint32_t nothing_ = 0;  // which the compiler does not know
 };
 
 }  // namespace quipu

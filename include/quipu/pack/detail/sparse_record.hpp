@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <limits>
 
 #include "quipu/pack/detail/bit_stream.hpp"
 #include "quipu/pack/packing.hpp"
@@ -25,25 +24,36 @@ enum class sparse_form : std::uint8_t {
 /// values, right behind the head: whoever reads the one can read the other meanwhile.
 struct sparse_parts {
   sparse_form form;
-  std::int32_t values, places, bytes;
+  std::int32_t stored, values, places, bytes;
 
-  QUIPU_HD constexpr sparse_parts(sparse_form f, std::int64_t stored, std::int64_t count,
+  QUIPU_HD constexpr sparse_parts(sparse_form f, std::int64_t n, std::int64_t count,
                                   std::int64_t element_bytes) noexcept
-      : form(f) {
+      : form(f), stored(static_cast<std::int32_t>(n)) {
     const auto size = static_cast<std::int32_t>(element_bytes), align = size < 4 ? size : 4;
-    const auto n = static_cast<std::int32_t>(stored), all = static_cast<std::int32_t>(count);
+    const auto all = static_cast<std::int32_t>(count);
     if (f == sparse_form::mapped) {
       places = head_bytes;
       values = (places + (all + 7) / 8 + align - 1) & -align;
-      bytes = values + n * size;
+      bytes = values + stored * size;
     } else {
       values = align < head_bytes ? head_bytes : align;
-      const auto kept = f == sparse_form::units ? 0 : f == sparse_form::same ? 1 : n;
+      const auto kept = f == sparse_form::units ? 0 : f == sparse_form::same ? 1 : stored;
       places = kept == 0 ? head_bytes : values + kept * size;
-      bytes = places + n * static_cast<std::int32_t>(place_bytes(count));
+      bytes = places + stored * static_cast<std::int32_t>(place_bytes(count));
     }
   }
   static constexpr std::int32_t head_bytes = 2;
+
+  /// Of a record that begins with `head`; longer than any if no record begins so.
+  QUIPU_HD static constexpr sparse_parts of_head(unsigned head, std::int64_t count,
+                                                 std::int64_t element_bytes) noexcept {
+    const unsigned form = head >> 13;
+    const auto n = static_cast<std::int64_t>(head & 0x1fff);
+    const bool is_one = form <= static_cast<unsigned>(sparse_form::mapped) && n <= count;
+    sparse_parts parts(static_cast<sparse_form>(form), n, count, element_bytes);
+    if (!is_one) parts.bytes = 0x7fffffff;
+    return parts;
+  }
   QUIPU_HD static constexpr std::int64_t place_bytes(std::int64_t count) noexcept {
     return count <= 256 ? 1 : 2;
   }
@@ -95,11 +105,9 @@ class sparse_coder {
   bool decode(const std::byte* record, std::int64_t room, std::int64_t, std::int64_t count,
               std::byte* elements) const noexcept {
     if (room < 2) return false;
-    const auto head = load_word<std::uint16_t>(record);
-    const std::int64_t stored = head & 0x1fff;
-    if ((head >> 13) > static_cast<int>(sparse_form::mapped) || stored > count) return false;
-    const sparse_parts parts(static_cast<sparse_form>(head >> 13), stored, count, word_bytes);
+    const auto parts = sparse_parts::of_head(load_word<std::uint16_t>(record), count, word_bytes);
     if (parts.bytes > room) return false;
+    const std::int64_t stored = parts.stored;
     const std::byte* value = record + parts.values;
     const std::byte* place = record + parts.places;
     if (parts.form == sparse_form::mapped)
@@ -110,8 +118,7 @@ class sparse_coder {
     std::int64_t before = -1;
     bool ascends = true;
     for (std::int64_t k = 0; k < stored; ++k) {
-      const std::int64_t i = count <= 256 ? static_cast<std::int64_t>(place[k])
-                                          : load_word<std::uint16_t>(place + 2 * k);
+      const auto i = place_at(place, k, count);
       if (i >= count) return false;
       ascends &= i > before;
       before = i;
@@ -121,8 +128,39 @@ class sparse_coder {
     return ascends;
   }
 
+  /// Bytes of a record of at most `room`; 0 if it is malformed.
+  std::int64_t stored_bytes(const std::byte* record, std::int64_t room, std::int64_t,
+                            std::int64_t count) const noexcept {
+    if (room < 2) return 0;
+    const auto parts = sparse_parts::of_head(load_word<std::uint16_t>(record), count, word_bytes);
+    if (parts.bytes > room) return 0;
+    const std::byte* place = record + parts.places;
+    if (parts.form == sparse_form::mapped) {
+      std::int64_t mapped = 0;
+      for (std::int64_t from = 0; from < count; from += 8) {
+        const auto bits = static_cast<unsigned>(place[from / 8]);
+        if (count - from < 8 && bits >> (count - from) != 0) return 0;
+        mapped += std::popcount(bits);
+      }
+      return mapped == parts.stored ? parts.bytes : 0;
+    }
+    std::int64_t before = -1;
+    for (std::int64_t k = 0; k < parts.stored; ++k) {
+      const auto i = place_at(place, k, count);
+      if (i <= before || i >= count) return 0;
+      before = i;
+    }
+    return parts.bytes;
+  }
+
  private:
   static constexpr std::int64_t block = 64;  // elements: a bit of a map each
+
+  static std::int64_t place_at(const std::byte* places, std::int64_t k,
+                               std::int64_t count) noexcept {
+    return count <= 256 ? static_cast<std::int64_t>(places[k])
+                        : load_word<std::uint16_t>(places + 2 * k);
+  }
 
   struct chosen {
     sparse_parts parts;
