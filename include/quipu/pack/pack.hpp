@@ -58,7 +58,7 @@ struct order_rows_args {
   vector_view<const I> ids;
   vector_view<I> order;  ///< [ids]
   /// Of the table: positions are then but grouped by up to 256 ranges of rows, which is as much
-  /// order as gathering needs, in a quarter of the time. 0: they are sorted.
+  /// order as gathering needs, in half the time. 0: they are sorted.
   std::int64_t rows = 0;
 };
 
