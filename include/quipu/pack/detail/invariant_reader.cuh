@@ -16,7 +16,6 @@ class invariant_reader {
   static constexpr int unit_bytes = static_cast<int>(sizeof(Word));
   static constexpr int unit_bits = 8 * unit_bytes;
   static constexpr int each = elements_of_lane<Word>;
-
   static constexpr int step = Batch * Lanes * each;
 
  public:
