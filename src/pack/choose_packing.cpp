@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "quipu/pack/detail/bit_stream.hpp"
+#include "quipu/pack/detail/pack_tuning.hpp"
 #include "quipu/pack/profile.hpp"
 
 namespace quipu {
@@ -14,12 +15,9 @@ bool decodes_quickly(const packing& p) {
          (p.how == codec::exponent && p.exponent.code_bits == 3);
 }
 
-/// What a link takes for a row that a device reads anywhere, in bytes: it fetches sectors, and for
-/// every line that has some of them takes as long as for so many bytes more (docs/performance.md).
-class link_cost {
+/// What a link takes for a row that a device reads anywhere, in bytes.
+class link_cost : detail::link_tuning {
  public:
-  static constexpr std::int64_t sector = 32, line = 128;
-
   /// Addresses and the packing's columns lie on the device.
   double operator()(const packing_estimate& e, std::int64_t rows) const {
     const auto& p = e.how;
@@ -38,8 +36,6 @@ class link_cost {
   }
 
  private:
-  static constexpr double a_line_more = 80;
-
   /// Units of which `bytes` have a part if they begin at any multiple of a granule.
   static double begun(double bytes, std::int64_t granule, std::int64_t unit) {
     return (bytes + static_cast<double>(unit - std::min(unit, granule))) /
@@ -76,9 +72,8 @@ double cost_of(const packing_estimate& e, packing_goal goal, std::int64_t rows) 
     return std::numeric_limits<double>::infinity();
   }
   if (goal != packing_goal::link) return e.row_bytes;
-  // Of codes of 2 bits long records want more fetches one after the other.
-  const double later = decodes_quickly(e.how) || e.how.how == codec::invariant ? 1 : 1.03;
-  return later * link_cost()(e, rows);
+  const bool waits = e.how.how == codec::exponent && e.how.exponent.code_bits == 2;
+  return link_cost()(e, rows) * (waits ? detail::link_tuning::two_bit_codes : 1);
 }
 
 }  // namespace

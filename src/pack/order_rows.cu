@@ -5,6 +5,7 @@
 #include "pack/group_ids.cuh"
 #include "quipu/core/trace.hpp"
 #include "quipu/engine/device_engine.cuh"
+#include "quipu/pack/detail/pack_tuning.hpp"
 #include "quipu/pack/pack.hpp"
 
 namespace quipu {
@@ -108,13 +109,12 @@ status order_rows(const context& ctx, const order_rows_args<I>& a, workspace w) 
 }
 
 bool order_pays(const packed_view& v, std::int64_t ids) {
-  constexpr std::int64_t reach = std::int64_t{1} << 30;
-  constexpr std::int64_t fewest = 4096;  // a sort takes about 20 us
-  constexpr std::int64_t longest_row = 1024;
+  using tuning = detail::link_tuning;
   cudaPointerAttributes a{};
   if (v.how == nullptr || cudaPointerGetAttributes(&a, v.bytes) != cudaSuccess) return false;
-  return a.type == cudaMemoryTypeHost && v.byte_count > reach && ids >= fewest &&
-         v.byte_count / std::max<std::int64_t>(1, v.rows) < longest_row;
+  return a.type == cudaMemoryTypeHost && v.byte_count > tuning::reach &&
+         ids >= tuning::fewest_ordered &&
+         v.byte_count / std::max<std::int64_t>(1, v.rows) < tuning::longest_ordered;
 }
 
 #define QUIPU_INSTANTIATE(I)                                                        \

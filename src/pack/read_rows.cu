@@ -183,12 +183,13 @@ struct read_job {
     return success();
   }
   /// Where few multiprocessors are to work each has one large block; else all have small ones. An
-  /// order would be undone by more rows at a time than a quarter of them keep under way, or by
+  /// order would be undone by more rows at a time than some of them keep under way, or by
   /// multiprocessors that share a page, for each translates its addresses for itself.
   template <class Word, int Lanes, class Reader>
   status launch(const Reader& reader, read_range range, const record_shape& shape) const {
+    constexpr int of = detail::link_tuning::multiprocessors_by_order;
     const std::int64_t few = most_multiprocessors > 0 ? most_multiprocessors
-                             : choice.by_address      ? (ctx.multiprocessors + 3) / 4
+                             : choice.by_address      ? (ctx.multiprocessors + of - 1) / of
                                                       : 0;
     const int threads = few > 0 ? Reader::residence::threads : 256;
     const auto groups = threads / Lanes;

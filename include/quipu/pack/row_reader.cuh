@@ -3,8 +3,8 @@
 
 /// Readers of packed rows for kernels: raw_reader, exponent_reader, sparse_reader and
 /// invariant_reader. A group of `Lanes` lanes, all of which take part, reads a record and hands its
-/// elements to a sink, 16 bytes of them side by side a lane, `Batch` times at once. A group of fewer
-/// than 32 lanes takes records of at most one batch.
+/// elements to a sink, 16 bytes of them side by side a lane, `Batch` times at once. A group of
+/// fewer than 32 lanes takes records of at most one batch.
 ///
 /// - sink.put(first, count, elements): elements [first, first + count) of the record; an array of
 ///   elements_of_lane<Word>

@@ -7,6 +7,7 @@
 
 #include "quipu/lane/group.hpp"
 #include "quipu/pack/detail/bit_stream.hpp"
+#include "quipu/pack/detail/pack_tuning.hpp"
 #include "quipu/pack/detail/stage_window.hpp"
 #include "quipu/pack/packed_table.hpp"
 
@@ -16,13 +17,6 @@ template <class Word>
 inline constexpr int elements_of_lane = 16 / static_cast<int>(sizeof(Word));
 
 namespace detail {
-
-/// How many threads a multiprocessor does well with, in blocks of at most `Threads`: the fewer
-/// registers a reader has, the more of its loads are under way.
-template <int Threads, int Blocks>
-struct residence {
-  static constexpr int threads = Threads, blocks = Blocks;
-};
 
 /// Records of a packed table as kernels see them; places are counted from `bytes` on, of rows in a
 /// stage too. Inside a record 32 bits count everything.
@@ -163,7 +157,7 @@ class batch_counts {
 template <int Lanes>
 __device__ inline std::uint32_t touch(int lane, const std::byte* from, int bytes,
                                       const std::byte* end) {
-  constexpr std::uintptr_t line = 128, sector = 32, word = 4;
+  constexpr std::uintptr_t line = link_tuning::line, sector = link_tuning::sector, word = 4;
   const auto first = reinterpret_cast<std::uintptr_t>(from);
   const auto last = reinterpret_cast<std::uintptr_t>(end);
   std::uint32_t seen = 0;
@@ -183,8 +177,8 @@ __device__ inline std::uint32_t touch_addressed(const device_records& rows, int 
                                                 std::int64_t record, std::uint32_t address) {
   const auto at = rows.place(address);
   if (!rows.over_link || rows.room_at(at) <= 0) return 0;
-  constexpr std::int64_t least = 32;
-  const std::int64_t most = rows.record_bytes < 1024 ? rows.record_bytes : 1024;
+  constexpr std::int64_t least = link_tuning::asked_least, enough = link_tuning::asked_most;
+  const std::int64_t most = rows.record_bytes < enough ? rows.record_bytes : enough;
   const auto next = record + 1 < rows.all ? __ldg(rows.addresses + record + 1) : address;
   const auto length = rows.place(next) - at;
   const auto bytes = length < least ? least : length < most ? length : most;
@@ -232,7 +226,7 @@ __device__ inline void read_whole(int lane, const std::byte* from, int count, co
 /// codec::raw.
 template <class Word, int Lanes>
 struct raw_reader {
-  using residence = detail::residence<1024, 1>;
+  using residence = detail::reader_residence<codec::raw, elements_of_lane<Word>, Lanes>;
   detail::device_records rows;
   explicit raw_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows(v, stage) {}

@@ -18,7 +18,7 @@ class exponent_reader {
   static constexpr int escape = (1 << CodeBits) - 1;
 
  public:
-  using residence = detail::residence<1024, 1>;
+  using residence = detail::reader_residence<codec::exponent, each, Lanes>;
   explicit exponent_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows_(v, stage), base_(nullptr) {
     const auto& p = *v.how;
@@ -90,12 +90,10 @@ class exponent_reader {
     std::uint32_t of[halves];
   };
 
-  /// Longer records are read in long pieces anyway.
   __device__ std::uint32_t touch_short(int lane, const record& r) const {
-    constexpr int enough = 512;
     if (!rows_.over_link) return 0;
-    return detail::touch<Lanes>(lane, r.slot, min(rows_.slot_bytes, enough),
-                                rows_.bytes + rows_.byte_count);
+    const int bytes = min(rows_.slot_bytes, int{detail::link_tuning::asked_of_slot});
+    return detail::touch<Lanes>(lane, r.slot, bytes, rows_.bytes + rows_.byte_count);
   }
 
   __device__ int kept_bits() const { return Kept > 0 ? Kept : kept_bits_; }

@@ -19,8 +19,7 @@ class invariant_reader {
   static constexpr int step = Batch * Lanes * each;
 
  public:
-  using residence = std::conditional_t<(each > 8 || Lanes == 32), detail::residence<1024, 1>,
-                                       detail::residence<640, 2>>;
+  using residence = detail::reader_residence<codec::invariant, each, Lanes>;
   explicit invariant_reader(const packed_view& v, const detail::stage_window& stage = {})
       : rows_(v, stage), clusters_(v.how->invariant.clusters) {
     const detail::invariant_columns at(clusters_, v.how->width * v.how->element_bytes, unit_bytes);

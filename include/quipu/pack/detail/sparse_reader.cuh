@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <type_traits>
-
 #include "quipu/pack/detail/device_records.cuh"
 #include "quipu/pack/detail/sparse_record.hpp"
 
