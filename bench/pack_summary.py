@@ -182,7 +182,7 @@ def grid(r, family, columns, cell, more=()):
         return
     rows = [[kind, str(width)] + [cell(kind, width, c) for c in columns] + [f(kind, width) for _, f in more]
             for kind, width in tables]
-    print(table(["table", "width", *columns, *(name for name, _ in more)], rows), "\n")
+    print(table(["table", "width", *columns, *(name for name, _ in more)], rows) + "\n")
 
 
 def shown(number, form):
@@ -222,7 +222,7 @@ def markdown(r):
         rows = [[width, str(ids), shown(r.best("large_zero_copy", width, ids), "{:.1f}")] +
                 [shown(r.rate(f, width, ids, c), "{:.1f}") for f, c in columns]
                 for width, ids in r.tables("large_ordered")]
-        print(table(["width", "ids", "zero-copy kernel", *(f"{c}, {f[6:]}" for f, c in columns)], rows), "\n")
+        print(table(["width", "ids", "zero-copy kernel", *(f"{c}, {f[6:]}" for f, c in columns)], rows) + "\n")
 
     def host(family):
         def cell(kind, width, goal):
@@ -244,7 +244,7 @@ def markdown(r):
     print("Ten products of bf16 matrices, 8192 cubed, beside packed rows (bf16, 4096 wide) that come over the link.\n")
     rows = [[c, f"{x['real_time']:.1f}", shown(over(x.get("gather_rate"), 1e9), "{:.1f}")]
             for (f, _, _, c), x in r.cells.items() if f == "gemm"]
-    print(table(["beside", "ms", "GB/s of rows by themselves"], rows), "\n")
+    print(table(["beside", "ms", "GB/s of rows by themselves"], rows) + "\n")
 
 
 def main():

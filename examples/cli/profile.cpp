@@ -64,7 +64,7 @@ double ratio_of(const table_profile& p, const packing_estimate& e) {
   return e.row_bytes > 0 ? row_bytes / e.row_bytes : 1.0;
 }
 
-/// The goals that a packing is picked for, if aligned for a link.
+/// The goals that a packing is picked for; for a link its records may be aligned to more.
 std::vector<std::string> goals_of(const table_profile& p, const packing_estimate& e) {
   std::vector<std::string> goals;
   for (const auto& [name, goal] : goal_names()) {

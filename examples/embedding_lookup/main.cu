@@ -96,7 +96,8 @@ class lookup {
         ids_(check(make_device_buffer<I>(ctx, batches * table_count * batch_size))),
         order_(check(make_device_buffer<I>(ctx, batch_size))),
         output_(check(make_device_buffer<float>(ctx, table_count * batch_size * width))) {
-    const order_rows_args<I> sort{ids_of(0, 0), make_vector_view(order_.data(), batch_size)};
+    const order_rows_args<I> sort{ids_of(0, 0), make_vector_view(order_.data(), batch_size),
+                                  all_rows};
     scratch_ =
         check(make_device_buffer<char>(ctx, static_cast<std::int64_t>(workspace_bytes(ctx, sort))));
     for (int k = 0; k < batches * table_count; ++k) {

@@ -9,7 +9,7 @@
 #include "quipu/pack/pack.hpp"
 
 /// Positions of ids by 256 ranges of rows: one pass of a sort, in two short kernels. A library's
-/// sort takes five, which small batches would wait for.
+/// sort takes five kernels, which small batches would wait for.
 namespace quipu::detail {
 
 constexpr int group_bits = 8, id_groups = 1 << group_bits;
@@ -27,7 +27,8 @@ struct grouped_ids {
       : ids(a.ids.data_handle()), size(a.ids.extent(0)) {
     of_warp = (size + group_blocks * group_warps * 32 - 1) / (group_blocks * group_warps * 32) * 32;
     const auto used = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(a.rows - 1)));
-    first_bit = std::clamp(used - group_bits, 0, 8 * static_cast<int>(sizeof(I)) - 1);
+    constexpr int most = 8 * static_cast<int>(sizeof(I)) - 1;
+    first_bit = std::max(0, std::min(used, most) - group_bits);
   }
   __device__ unsigned group(std::int64_t k) const {
     return static_cast<unsigned>(ids[k] >> first_bit) % id_groups;
@@ -65,6 +66,7 @@ __global__ void __launch_bounds__(group_threads)
   __syncthreads();
   const auto begin = ids.begin(warp), end = ids.begin(warp + 1);
   for (auto k = begin + lane; k < end; k += 32) atomicAdd(&next[warp][ids.group(k)], 1);
+  __syncthreads();
   // A thread a group.
   std::int32_t before = 0, all = 0, place;
 #pragma unroll 16
@@ -73,7 +75,7 @@ __global__ void __launch_bounds__(group_threads)
     before += b < blockIdx.x ? count : 0;
     all += count;
   }
-  scan(scratch).ExclusiveSum(all, place);  // and a barrier
+  scan(scratch).ExclusiveSum(all, place);
   place += before;
   for (auto& of_warp : next) {
     const auto count = of_warp[threadIdx.x];

@@ -10,6 +10,7 @@
 #include "pack/coders.hpp"
 #include "pack/invariant_masks.hpp"
 #include "quipu/engine/host_engine.hpp"
+#include "quipu/pack/detail/pack_tuning.hpp"
 
 namespace quipu {
 
@@ -68,14 +69,20 @@ packing_estimate estimate_addressed(const sampled_table& s, packing p) {
   p.granule = least_granule(p);
   const record_shape shape(p.width);
   const auto sizes = detail::record_sizes(s, p);
-  std::int64_t bytes = 0;
-  for (std::size_t r = 0; r < sizes.size(); ++r) {
-    const auto part = static_cast<std::int64_t>(r) % shape.records;
-    const auto whole = shape.count(part) * p.element_bytes;
-    bytes += detail::round_up(sizes[r] < 0 ? whole : sizes[r], p.granule) + 4;
-  }
-  const auto rows = static_cast<double>(std::max<std::int64_t>(1, s.rows));
-  return {std::move(p), static_cast<double>(bytes) / rows};
+  const auto row_bytes = [&](std::int64_t granule) {
+    std::int64_t bytes = 0;
+    for (std::size_t r = 0; r < sizes.size(); ++r) {
+      const auto part = static_cast<std::int64_t>(r) % shape.records;
+      const auto whole = shape.count(part) * p.element_bytes;
+      bytes += detail::round_up(sizes[r] < 0 ? whole : sizes[r], granule) + 4;
+    }
+    return static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(1, s.rows));
+  };
+  packing_estimate e{{}, row_bytes(p.granule), {}};
+  std::transform(detail::link_tuning::alignments.begin(), detail::link_tuning::alignments.end(),
+                 e.aligned_row_bytes.begin(), row_bytes);
+  e.how = std::move(p);
+  return e;
 }
 
 /// Gives a packing the slots that cost least: longer ones for all, or overflow for some.
@@ -102,7 +109,13 @@ packing_estimate estimate_slots(const sampled_table& s, packing p) {
     }
   }
   p.slot_bytes = best;
-  return {std::move(p), least * static_cast<double>(shape.records)};
+  const auto records = static_cast<double>(shape.records);
+  packing_estimate e{std::move(p), least * records, {}};
+  for (std::size_t k = 0; k < e.aligned_row_bytes.size(); ++k) {
+    const auto longer = detail::round_up(best, detail::link_tuning::alignments[k]) - best;
+    e.aligned_row_bytes[k] = e.row_bytes + records * static_cast<double>(longer);
+  }
+  return e;
 }
 
 /// Bits outside the exponent that all elements share, and what they are.
@@ -254,7 +267,8 @@ result<table_profile> profile_sample(const host_context& ctx, const sampled_tabl
   profile.format = s.format;
   auto raw = like(s, codec::raw);
   raw.slot_bytes = record_shape(s.width).elements * s.element_bytes;
-  profile.packings.push_back({std::move(raw), static_cast<double>(s.row_bytes())});
+  const auto row_bytes = static_cast<double>(s.row_bytes());
+  profile.packings.push_back({std::move(raw), row_bytes, {row_bytes, row_bytes, row_bytes}});
   if (s.rows == 0 || s.width == 0) return profile;
   profile_parts parts;
   if (auto done = parallel_pieces(
@@ -269,7 +283,9 @@ result<table_profile> profile_sample(const host_context& ctx, const sampled_tabl
   profile.fill_share = parts.usual.share;
   for (auto* e : {&parts.invariant, &parts.three_bits, &parts.two_bits, &parts.sparse}) {
     if (!*e) continue;
-    (*e)->row_bytes += static_cast<double>((*e)->how.column_bytes()) / static_cast<double>(rows);
+    const auto columns = static_cast<double>((*e)->how.column_bytes()) / static_cast<double>(rows);
+    (*e)->row_bytes += columns;
+    for (auto& bytes : (*e)->aligned_row_bytes) bytes += columns;
     profile.packings.push_back(**std::move(e));
   }
   return profile;

@@ -277,14 +277,14 @@ class invariant_writer {
   /// What lies outside the mask: the runs, all together.
   __device__ bool participates(Unit x, std::int64_t c) const {
     Unit outside = 0;
-    for (int run = 0; run < runs(); ++run) {
+    for (int run = 0, all = runs(); run < all; ++run) {
       outside = static_cast<Unit>(outside | entry(at_.mask(run), c));
     }
     return static_cast<Unit>(x & ~outside) == entry(at_.value(), c);
   }
   __device__ Unit extract(Unit x, std::int64_t c) const {
     Unit dense = 0;
-    for (int run = 0; run < runs(); ++run) {
+    for (int run = 0, all = runs(); run < all; ++run) {
       const int gap = static_cast<int>(columns_[at_.gap(run) + c]);
       dense = static_cast<Unit>(dense | static_cast<Unit>(x & entry(at_.mask(run), c)) >> gap);
     }

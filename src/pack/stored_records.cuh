@@ -39,7 +39,7 @@ struct sparse_size {
     if (room < 2) return 0;
     const auto head = static_cast<unsigned>(record[0]) | static_cast<unsigned>(record[1]) << 8;
     const auto parts = sparse_parts::of_head(head, count, static_cast<std::int64_t>(sizeof(Word)));
-    if (parts.bytes > room) return 0;
+    if (!parts.fit(room)) return 0;
     const bool sound = parts.form == sparse_form::mapped
                            ? maps(lane, record + parts.places, parts.stored, count)
                            : places_ascend(lane, record + parts.places, parts.stored, count);

@@ -58,3 +58,21 @@ TEST_CASE("a sparse row whose places do not ascend is malformed") {
     }
   }
 }
+
+// Where much room is left the head alone tells.
+TEST_CASE("a sparse head that no record has is malformed in any room") {
+  packing p;
+  p.how = codec::sparse;
+  p.width = 40;
+  const detail::sparse_coder<std::uint32_t> coder(p);
+  std::vector<std::byte> record(64), elements(160);
+  for (const unsigned head : {4u << 13, 6u << 13, 7u << 13 | 3, 1u << 13 | 41, 0u << 13 | 8191}) {
+    detail::store_word(record.data(), static_cast<std::uint16_t>(head));
+    for (const std::int64_t room :
+         {std::int64_t{64}, std::int64_t{1} << 31, std::int64_t{1} << 40}) {
+      INFO(head << ", " << room);
+      CHECK(!coder.decode(record.data(), room, 0, p.width, elements.data()));
+      CHECK(coder.stored_bytes(record.data(), room, 0, p.width) == 0);
+    }
+  }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -23,8 +24,10 @@ struct profile_options {
 /// A packing and what it would take.
 struct packing_estimate {
   packing how;
-  double row_bytes =
-      0;  ///< a row, its address and its share of overflow and of the packing's columns
+  /// A row, its address and its share of overflow and of the packing's columns.
+  double row_bytes = 0;
+  /// The same with records that begin at multiples of 32, 64 and 128 bytes.
+  std::array<double, 3> aligned_row_bytes{};
 };
 
 /// What a table looks like, and how it could be packed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -29,7 +30,10 @@ struct link_tuning {
   /// bytes more.
   static constexpr std::int64_t sector = 32, line = 128;
   static constexpr double a_line_more = 80;
-  /// Codes of 2 bits make long records wait for more fetches, one after the other.
+  /// Records may begin at multiples of these.
+  static constexpr std::array<std::int64_t, 3> alignments = {32, 64, 128};
+  /// So many times as long take codes of 2 bits of elements of two bytes: long records wait for
+  /// more fetches, one after the other.
   static constexpr double two_bit_codes = 1.03;
 
   /// Bytes of a record that are asked for before its parts are: of a slot so many, since longer

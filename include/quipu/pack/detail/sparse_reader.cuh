@@ -45,7 +45,7 @@ class sparse_reader {
     const auto bits = load_map(lane, map, 0, has_map ? count : 0);
     const auto parts =
         detail::sparse_parts::of_head(load<std::uint16_t>(record) | touched, count, bytes);
-    if (parts.bytes > room) return false;
+    if (!parts.fit(room)) return false;
     return parts.form == detail::sparse_form::mapped
                ? read_mapped(lane, record + parts.values, map, bits, parts.stored, count, sink)
                : read_places(lane, record, parts, count, sink);

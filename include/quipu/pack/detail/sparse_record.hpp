@@ -25,6 +25,7 @@ enum class sparse_form : std::uint8_t {
 struct sparse_parts {
   sparse_form form;
   std::int32_t stored, values, places, bytes;
+  bool is_sound = true;  // whether records begin so
 
   QUIPU_HD constexpr sparse_parts(sparse_form f, std::int64_t n, std::int64_t count,
                                   std::int64_t element_bytes) noexcept
@@ -44,15 +45,17 @@ struct sparse_parts {
   }
   static constexpr std::int32_t head_bytes = 2;
 
-  /// Of a record that begins with `head`; longer than any if no record begins so.
+  /// Of a record that begins with `head`.
   QUIPU_HD static constexpr sparse_parts of_head(unsigned head, std::int64_t count,
                                                  std::int64_t element_bytes) noexcept {
     const unsigned form = head >> 13;
     const auto n = static_cast<std::int64_t>(head & 0x1fff);
-    const bool is_one = form <= static_cast<unsigned>(sparse_form::mapped) && n <= count;
     sparse_parts parts(static_cast<sparse_form>(form), n, count, element_bytes);
-    if (!is_one) parts.bytes = 0x7fffffff;
+    parts.is_sound = form <= static_cast<unsigned>(sparse_form::mapped) && n <= count;
     return parts;
+  }
+  QUIPU_HD constexpr bool fit(std::int64_t room) const noexcept {
+    return is_sound && bytes <= room;
   }
   QUIPU_HD static constexpr std::int64_t place_bytes(std::int64_t count) noexcept {
     return count <= 256 ? 1 : 2;
@@ -106,7 +109,7 @@ class sparse_coder {
               std::byte* elements) const noexcept {
     if (room < 2) return false;
     const auto parts = sparse_parts::of_head(load_word<std::uint16_t>(record), count, word_bytes);
-    if (parts.bytes > room) return false;
+    if (!parts.fit(room)) return false;
     const std::int64_t stored = parts.stored;
     const std::byte* value = record + parts.values;
     const std::byte* place = record + parts.places;
@@ -133,7 +136,7 @@ class sparse_coder {
                             std::int64_t count) const noexcept {
     if (room < 2) return 0;
     const auto parts = sparse_parts::of_head(load_word<std::uint16_t>(record), count, word_bytes);
-    if (parts.bytes > room) return 0;
+    if (!parts.fit(room)) return 0;
     const std::byte* place = record + parts.places;
     if (parts.form == sparse_form::mapped) {
       std::int64_t mapped = 0;
