@@ -87,24 +87,19 @@ __global__ void __launch_bounds__(pack_threads)
 /// As with_writer, but records that are short take no more lanes than they have vectors.
 template <class Use>
 auto with_narrow_writer(const packing& p, Use&& use) {
-  const auto bytes = record_shape(p.width).elements * p.element_bytes;
-  const auto by_lanes = [&](auto&& of_lanes) {
-    if (bytes <= 4 * 16) return of_lanes.template operator()<4>();
-    if (bytes <= 8 * 16) return of_lanes.template operator()<8>();
-    if (bytes <= 16 * 16) return of_lanes.template operator()<16>();
-    return of_lanes.template operator()<warp_lanes>();
-  };
+  const auto vectors = (record_shape(p.width).elements * p.element_bytes + 15) / 16;
   if (p.how == codec::exponent) {
     return with_exponents(p, [&]<class Word, int Kept>() {
-      return by_lanes([&]<int Lanes>() {
+      return with_lanes(vectors, [&]<int Lanes>() {
         return use.template operator()<exponent_writer<Word, Kept, Lanes>>();
       });
     });
   }
   if (p.how == codec::sparse) {
     return with_word(p.element_bytes, [&]<class Word>() {
-      return by_lanes(
-          [&]<int Lanes>() { return use.template operator()<sparse_writer<Word, Lanes>>(); });
+      return with_lanes(vectors, [&]<int Lanes>() {
+        return use.template operator()<sparse_writer<Word, Lanes>>();
+      });
     });
   }
   return with_writer(p, use);

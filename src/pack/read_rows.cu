@@ -227,11 +227,9 @@ struct read_job {
   }
   status read_raw() const {
     return detail::with_word(packed.how->element_bytes, [&]<class Word>() {
-      const auto of_record = vectors();
-      if (of_record <= 4) return run<Word, 4>(raw_reader<Word, 4>(packed, stage));
-      if (of_record <= 8) return run<Word, 8>(raw_reader<Word, 8>(packed, stage));
-      if (of_record <= 16) return run<Word, 16>(raw_reader<Word, 16>(packed, stage));
-      return run<Word, 32>(raw_reader<Word, 32>(packed, stage));
+      return detail::with_lanes(vectors(), [&]<int Lanes>() {
+        return run<Word, Lanes>(raw_reader<Word, Lanes>(packed, stage));
+      });
     });
   }
   template <class Word, int CodeBits, int Kept>

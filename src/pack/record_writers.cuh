@@ -35,22 +35,21 @@ class sparse_writer {
 
   __device__ int size(int lane, const std::byte* elements, std::int64_t, int count,
                       const block_shared&) const {
-    const auto bytes = static_cast<int>(choose(lane, elements, count).parts.bytes);
+    const auto bytes = static_cast<int>(choose(lane, elements, count).bytes);
     return bytes < count * word_bytes ? bytes : -1;
   }
 
   __device__ void write(int lane, const std::byte* elements, std::int64_t, int count, int size,
                         std::byte* record, warp_shared&) const {
-    const auto c = chosen_before(lane, elements, count, size);
-    const auto form = c.parts.form;
+    const auto parts = chosen_before(lane, elements, count, size);
+    const auto form = parts.form;
     if (lane < 2) {
-      const unsigned head = static_cast<unsigned>(form) << 13 | static_cast<unsigned>(c.stored);
-      record[lane] = static_cast<std::byte>(head >> (8 * lane));
+      record[lane] = static_cast<std::byte>(parts.head() >> (8 * lane));
     }
     const bool is_map = form == sparse_form::mapped;
     if (form != sparse_form::units) {
       const int hole = sparse_parts::head_bytes + (is_map ? (count + 7) / 8 : 0);
-      clear_bytes<Lanes>(lane, record, hole, min(c.parts.values, c.parts.bytes));
+      clear_bytes<Lanes>(lane, record, hole, min(parts.values, parts.bytes));
     }
     int seen = 0;
     for (int from = 0; from < count; from += Lanes * each) {
@@ -59,14 +58,14 @@ class sparse_writer {
       int all;
       int k = seen + sum_before<Lanes>(__popc(stored), lane, all);
       seen += all;
-      if (is_map) put_map(lane, record + c.parts.places, from, count, stored);
+      if (is_map) put_map(lane, record + parts.places, from, count, stored);
 #pragma unroll
       for (int e = 0; e < each; ++e) {
         if ((stored >> e & 1u) == 0) continue;
         if (is_map || form == sparse_form::listed || (form == sparse_form::same && k == 0)) {
-          store(record + c.parts.values + k * word_bytes, v.x[e]);
+          store(record + parts.values + k * word_bytes, v.x[e]);
         }
-        if (!is_map) put_place(record + c.parts.places, k, from + lane * each + e, count);
+        if (!is_map) put_place(record + parts.places, k, from + lane * each + e, count);
         ++k;
       }
     }
@@ -75,10 +74,6 @@ class sparse_writer {
 
  private:
   __device__ static void sync() { __syncwarp(group_mask<Lanes>()); }
-  struct chosen {
-    sparse_parts parts;
-    int stored;
-  };
   struct loaded {
     Word x[each];
     int here;
@@ -138,21 +133,22 @@ class sparse_writer {
   }
 
   /// The form that `choose` found, by its size.
-  __device__ chosen chosen_before(int lane, const std::byte* elements, int count, int size) const {
+  __device__ sparse_parts chosen_before(int lane, const std::byte* elements, int count,
+                                        int size) const {
     int stored = 0;
     for (int from = 0; from < count; from += Lanes * each) {
       stored += __popc(stored_of(load(lane, elements, from, count)));
     }
     stored = sum_group<Lanes>(stored);
-    chosen c{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored};
+    sparse_parts parts(sparse_form::mapped, stored, count, word_bytes);
     for (auto form : {sparse_form::listed, sparse_form::same, sparse_form::units}) {
-      if (c.parts.bytes != size) c.parts = sparse_parts(form, stored, count, word_bytes);
+      if (parts.bytes != size) parts = sparse_parts(form, stored, count, word_bytes);
     }
-    return c;
+    return parts;
   }
 
   /// As on the host: the shortest form; of equals the first.
-  __device__ chosen choose(int lane, const std::byte* elements, int count) const {
+  __device__ sparse_parts choose(int lane, const std::byte* elements, int count) const {
     int stored = 0, first_at = record_shape::most;  // of this lane, then of all
     Word first{}, not_unit = 0, not_first = 0;
     for (int from = 0; from < count; from += Lanes * each) {
@@ -172,10 +168,10 @@ class sparse_writer {
     const bool are_units = (sum >> 16 & 0xff) == 0;
     const bool are_same = sum >> 24 == 0 && first_is_same(stored > 0, first, first_at);
     stored = sum & 0xffff;
-    chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored};
+    sparse_parts best(sparse_form::mapped, stored, count, word_bytes);
     const auto consider = [&](sparse_form form) {
       const sparse_parts parts(form, stored, count, word_bytes);
-      if (parts.bytes < best.parts.bytes) best.parts = parts;
+      if (parts.bytes < best.bytes) best = parts;
     };
     consider(sparse_form::listed);
     if (are_same) consider(sparse_form::same);

@@ -71,14 +71,12 @@ class row_updater {
   std::int64_t place_bytes(std::int64_t row, std::int64_t part) const {
     const auto& shape = places_.shape();
     const auto record = row * shape.records + part;
+    const auto column = shape.begin(part), count = shape.count(part);
     const auto at = places_.address(record), room = view_.byte_count - at;
-    std::int64_t bytes = places_.bytes_of(part);
-    if (!places_.is_whole(record)) {
-      bytes = room > 0 ? coder_.stored_bytes(view_.bytes + at, room, shape.begin(part),
-                                             shape.count(part))
-                       : 0;
-    }
-    bytes = round_up(bytes, view_.how->granule);
+    if (room <= 0) return 0;
+    const auto size =
+        places_.is_whole(record) ? -1 : coder_.stored_bytes(view_.bytes + at, room, column, count);
+    const auto bytes = stored_size(size, count);
     return bytes <= room ? bytes : 0;
   }
   /// Bytes of a record that has an address; `size` is -1 if it lies there as it is.

@@ -54,6 +54,9 @@ struct sparse_parts {
     parts.is_sound = form <= static_cast<unsigned>(sparse_form::mapped) && n <= count;
     return parts;
   }
+  QUIPU_HD constexpr unsigned head() const noexcept {
+    return static_cast<unsigned>(form) << 13 | static_cast<unsigned>(stored);
+  }
   QUIPU_HD constexpr bool fit(std::int64_t room) const noexcept {
     return is_sound && bytes <= room;
   }
@@ -78,10 +81,9 @@ class sparse_coder {
   /// Writes a record, as many bytes as `size` says.
   void encode(const std::byte* elements, std::int64_t, std::int64_t count,
               std::byte* record) const noexcept {
-    const auto [parts, stored, first] = choose(elements, count);
+    const auto [parts, first] = choose(elements, count);
     std::memset(record, 0, static_cast<std::size_t>(parts.bytes));
-    store_word(record, static_cast<std::uint16_t>(static_cast<unsigned>(parts.form) << 13 |
-                                                  static_cast<unsigned>(stored)));
+    store_word(record, static_cast<std::uint16_t>(parts.head()));
     std::byte* value = record + parts.values;
     std::byte* place = record + parts.places;
     Word values[block + 1];
@@ -167,7 +169,6 @@ class sparse_coder {
 
   struct chosen {
     sparse_parts parts;
-    std::int64_t stored;
     Word first;  // of those stored
   };
   /// The shortest form; of equals the first.
@@ -188,7 +189,7 @@ class sparse_coder {
         not_first = static_cast<Word>(not_first | (all & (x ^ first)));
       }
     }
-    chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), stored, first};
+    chosen best{sparse_parts(sparse_form::mapped, stored, count, word_bytes), first};
     const auto consider = [&](sparse_form form) {
       const sparse_parts parts(form, stored, count, word_bytes);
       if (parts.bytes < best.parts.bytes) best.parts = parts;
