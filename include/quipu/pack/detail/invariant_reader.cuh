@@ -36,6 +36,7 @@ class invariant_reader {
   __device__ bool read(int lane, std::int64_t row, int part, const Sink& sink) const {
     const auto index = row * rows_.records + part;
     const auto address = __ldg(rows_.addresses + index);
+    const int runs = __ldg(runs_);  // under way with the address
     const auto at = rows_.place(address);
     const int bytes = rows_.count(part) * rows_.element_bytes;
     const int room = rows_.room_at(at);
@@ -59,7 +60,6 @@ class invariant_reader {
     const auto end = 8 * (skip + static_cast<std::uint32_t>(room));
     std::uint32_t bit = 8 * (skip + static_cast<std::uint32_t>(head + map_bytes)) + touched;
     bool sound = true;
-    const int runs = __ldg(runs_);
     for (int from = 0; from < units; from += step) {
       const auto* map = record + head;
       bit += read_batch(lane, words, map, column, from, units, runs, bit, end, bytes, sound, sink);
