@@ -76,8 +76,8 @@ json direction_json(const direction_view<I, I>& v) {
           {"schedule",
            {{"slice_edges", v.schedule.slice_edges},
             {"slices", v.schedule.slice_count},
-            {"split_rows", v.schedule.split_row_count},
-            {"split_slices", v.schedule.split_slice_count}}}};
+            {"split_rows", v.schedule.split_row_count()},
+            {"split_slices", v.schedule.split_slice_count()}}}};
 }
 
 template <class I>
@@ -89,8 +89,8 @@ std::string direction_text(const char* title, const direction_view<I, I>& v) {
                 {"empty rows", grouped(d.empty)},
                 {"schedule", fmt::format("{} slices of at most {} edges; {} rows split into {}",
                                          grouped(v.schedule.slice_count), v.schedule.slice_edges,
-                                         grouped(v.schedule.split_row_count),
-                                         grouped(v.schedule.split_slice_count))}});
+                                         grouped(v.schedule.split_row_count()),
+                                         grouped(v.schedule.split_slice_count()))}});
   if (d.histogram.empty()) return out;
   const auto most = static_cast<double>(std::ranges::max(d.histogram));
   table t({{"degree"}, {"rows"}, {"", align::left}});
@@ -126,20 +126,21 @@ template <class I>
 std::vector<std::string> explain_graph(const graph_view<I, I>& g) {
   const auto& s = g.forward.schedule;
   std::int64_t split_edges = 0;
-  for (std::int64_t r = 0; r < s.split_row_count; ++r) split_edges += s.split_rows[r].degree;
+  for (std::int64_t r = 0; r < s.split_row_count(); ++r) split_edges += s.split_rows[r].degree;
   const double share =
       g.edges() == 0 ? 0.0
                      : 100.0 * static_cast<double>(split_edges) / static_cast<double>(g.edges());
   return {
       fmt::format("ids of {} bits: {}", 8 * sizeof(I),
                   sizeof(I) == 4 ? "nodes and edges stay below 2^31" : "nodes or edges reach 2^31"),
-      fmt::format("slices of {} edges: the power of two from 32 to 1024 next below the "
-                  "square root of twice the edges a multiprocessor has",
+      fmt::format("slices of at most {} edges: the power of two from 8 to 1024 next below the "
+                  "square root of twice the edges a multiprocessor has, or more where that would "
+                  "cut rows of the mean degree",
                   s.slice_edges),
       fmt::format(
           "{} rows are longer and are cut; they hold {:.1f} % of the edges, and their parts "
           "are merged in slice order",
-          grouped(s.split_row_count), share),
+          grouped(s.split_row_count()), share),
       fmt::format("winners of min and max take a byte each, and a word more in {} rows of over 255 "
                   "edges",
                   grouped(g.forward.wide_rows.count))};

@@ -136,8 +136,8 @@ int run() {
   const auto want = pool_in_double(forward, x);
   std::printf("graph: %lld rows, of which %lld split into %lld slices\n",
               static_cast<long long>(nodes),
-              static_cast<long long>(forward.schedule.split_row_count),
-              static_cast<long long>(forward.schedule.split_slice_count));
+              static_cast<long long>(forward.schedule.split_row_count()),
+              static_cast<long long>(forward.schedule.split_slice_count()));
   bool good = agree("host", forward, want, pool_on_host(forward, x));
   const auto ctx = quipu::make_context(cudaStreamPerThread);
   if (ctx.ok()) {

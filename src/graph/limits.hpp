@@ -28,6 +28,14 @@ struct key_layout {
   }
 };
 
+/// Slice k of the `count` that a split row has.
+template <class I>
+QUIPU_HD slice<I> cut_slice(const split_row<I>& row, std::int64_t k, std::int64_t count) {
+  const auto length = row.degree / count, longer = row.degree % count;  // by an edge
+  return {row.begin + k * length + (k < longer ? k : longer), row.row,
+          static_cast<std::int32_t>(length + (k < longer ? 1 : 0))};
+}
+
 /// Sizes that the types can hold, before any pointer is read.
 template <class I, class O>
 status check_sizes(std::int64_t rows, std::int64_t columns, std::int64_t edges) {

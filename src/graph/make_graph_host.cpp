@@ -139,25 +139,6 @@ std::vector<I> visit_list(const csr_view<I, O>& csr, visit_order wanted) {
   return order;
 }
 
-template <class I>
-struct work_list {
-  std::vector<slice<I>> slices;  // of split rows; behind them, in the end, the whole rows
-  std::vector<split_row<I>> split_rows;
-  std::vector<std::int32_t> split_of;
-};
-
-template <class I>
-void cut_row(work_list<I>& work, I row, std::int64_t begin, std::int64_t edges,
-             std::int32_t slice_edges) {
-  const auto number = static_cast<std::int32_t>(work.split_rows.size());
-  work.split_rows.push_back({begin, edges, static_cast<std::int64_t>(work.slices.size()), row});
-  for (std::int64_t c = 0; c < edges; c += slice_edges) {
-    const auto length = std::min<std::int64_t>(slice_edges, edges - c);
-    work.slices.push_back({begin + c, row, static_cast<std::int32_t>(length)});
-    work.split_of.push_back(number);
-  }
-}
-
 template <class I, class O>
 void make_schedule(direction_storage<I, O>& d, const schedule_options& options) {
   constexpr std::int32_t pretended_multiprocessors = 8;
@@ -166,8 +147,9 @@ void make_schedule(direction_storage<I, O>& d, const schedule_options& options) 
   schedule.slice_edges = options.slice_edges > 0
                              ? options.slice_edges
                              : choose_slice_edges(csr.edges, csr.rows, pretended_multiprocessors);
-  work_list<I> work;
-  std::vector<slice<I>> whole;
+  std::vector<split_row<I>> by_class[split_classes], split_rows;
+  std::vector<slice<I>> slices, whole;
+  std::vector<std::int32_t> split_of;
   whole.reserve(static_cast<std::size_t>(csr.rows));
   for (const I r : visit_list(csr, options.order)) {
     const std::int64_t begin = csr.offsets[r];
@@ -175,18 +157,29 @@ void make_schedule(direction_storage<I, O>& d, const schedule_options& options) 
     d.view.degrees.max_degree = std::max(d.view.degrees.max_degree, edges);
     d.view.degrees.empty_rows += edges == 0;
     if (edges > schedule.slice_edges) {
-      cut_row(work, r, begin, edges, schedule.slice_edges);
+      const auto count = count_slices(edges, schedule.slice_edges);
+      by_class[split_class_of(count)].push_back({begin, edges, 0, r});
     } else {
       whole.push_back({begin, r, static_cast<std::int32_t>(edges)});
     }
   }
-  schedule.split_row_count = static_cast<std::int64_t>(work.split_rows.size());
-  schedule.split_slice_count = static_cast<std::int64_t>(work.slices.size());
-  work.slices.insert(work.slices.end(), whole.begin(), whole.end());
-  schedule.slice_count = static_cast<std::int64_t>(work.slices.size());
-  d.slices = host_copy(work.slices);
-  d.split_rows = host_copy(work.split_rows);
-  d.split_of = host_copy(work.split_of);
+  for (int c = 0; c < split_classes; ++c) {
+    for (auto row : by_class[c]) {
+      row.first = static_cast<std::int64_t>(slices.size());
+      const auto count = schedule.slices_of(row);
+      for (std::int64_t k = 0; k < count; ++k) slices.push_back(cut_slice(row, k, count));
+      split_of.insert(split_of.end(), static_cast<std::size_t>(count),
+                      static_cast<std::int32_t>(split_rows.size()));
+      split_rows.push_back(row);
+    }
+    schedule.split[c] = {static_cast<std::int64_t>(split_rows.size()),
+                         static_cast<std::int64_t>(slices.size())};
+  }
+  slices.insert(slices.end(), whole.begin(), whole.end());
+  schedule.slice_count = static_cast<std::int64_t>(slices.size());
+  d.slices = host_copy(slices);
+  d.split_rows = host_copy(split_rows);
+  d.split_of = host_copy(split_of);
   schedule.slices = d.slices.data();
   schedule.split_rows = d.split_rows.data();
   schedule.split_of = d.split_of.data();

@@ -10,16 +10,27 @@
 namespace quipu::detail {
 namespace {
 
-/// How much of the work list lies before a row.
+/// How much of the work list lies before a row: split rows of each class, and slices of class 0;
+/// the others have all the same number.
+template <class I>
 struct place {
-  std::int64_t split_rows;
-  std::int64_t split_slices;
-  std::int64_t whole_rows;
+  I rows[split_classes];
+  std::int64_t long_slices;
+  __host__ __device__ std::int64_t slices(int of_class) const {
+    return of_class == 0 ? long_slices : std::int64_t{rows[of_class]} * (16 >> of_class);
+  }
+  __host__ __device__ std::int64_t split_rows() const {
+    std::int64_t sum = 0;
+    for (const auto r : rows) sum += r;
+    return sum;
+  }
 };
 struct add_places {
-  __host__ __device__ place operator()(const place& a, const place& b) const {
-    return {a.split_rows + b.split_rows, a.split_slices + b.split_slices,
-            a.whole_rows + b.whole_rows};
+  template <class I>
+  __host__ __device__ place<I> operator()(place<I> a, const place<I>& b) const {
+    for (int c = 0; c < split_classes; ++c) a.rows[c] += b.rows[c];
+    a.long_slices += b.long_slices;
+    return a;
   }
 };
 
@@ -38,17 +49,21 @@ __global__ void visit_keys(const O* offsets, std::int64_t rows, std::uint64_t* k
 
 template <class I, class O>
 __global__ void count_places(const O* offsets, const I* order, std::int64_t rows,
-                             std::int32_t slice_edges, place* places, totals* sums) {
+                             std::int32_t slice_edges, place<I>* places, totals* sums) {
   const auto k = thread_index();
   std::int64_t degree = -1;
   if (k < rows) {
     const auto r = order != nullptr ? static_cast<std::int64_t>(order[k]) : k;
     degree = offsets[r + 1] - offsets[r];
-    const bool split = degree > slice_edges;
-    places[k] = {split ? 1 : 0, split ? (degree + slice_edges - 1) / slice_edges : 0,
-                 split ? 0 : 1};
+    place<I> own{};
+    if (degree > slice_edges) {
+      const auto slices = count_slices(degree, slice_edges);
+      own.rows[split_class_of(slices)] = 1;
+      if (split_class_of(slices) == 0) own.long_slices = slices;
+    }
+    places[k] = own;
   } else if (k == rows) {
-    places[k] = {0, 0, 0};
+    places[k] = {};
   }
   // One atomic a warp keeps the counters from becoming a queue.
   const auto longest =
@@ -63,31 +78,33 @@ __global__ void count_places(const O* offsets, const I* order, std::int64_t rows
 
 template <class I, class O>
 __global__ void fill_rows(const O* offsets, const I* order, std::int64_t rows,
-                          std::int32_t slice_edges, const place* places, std::int64_t split_slices,
-                          slice<I>* slices, split_row<I>* split_rows) {
+                          const schedule_view<I> schedule, const place<I>* places, slice<I>* slices,
+                          split_row<I>* split_rows) {
   const auto k = thread_index();
   if (k >= rows) return;
   const I r = order != nullptr ? order[k] : static_cast<I>(k);
   const std::int64_t begin = offsets[r];
   const std::int64_t degree = offsets[r + 1] - begin;
-  const auto at = places[k];
-  if (degree > slice_edges) {
-    split_rows[at.split_rows] = {begin, degree, at.split_slices, r};
+  const auto& before = places[k];
+  if (degree > schedule.slice_edges) {
+    const int c = split_class_of(count_slices(degree, schedule.slice_edges));
+    const auto earlier = c == 0 ? split_count{} : schedule.split[c - 1];
+    split_rows[earlier.rows + before.rows[c]] = {begin, degree, earlier.slices + before.slices(c),
+                                                 r};
   } else {
-    slices[split_slices + at.whole_rows] = {begin, r, static_cast<std::int32_t>(degree)};
+    slices[schedule.split_slice_count() + k - before.split_rows()] = {
+        begin, r, static_cast<std::int32_t>(degree)};
   }
 }
 
 /// A block for each split row: a row of millions of edges is cut by many threads at once.
 template <class I>
-__global__ void cut_rows(const split_row<I>* split_rows, std::int32_t slice_edges, slice<I>* slices,
+__global__ void cut_rows(const schedule_view<I> schedule, slice<I>* slices,
                          std::int32_t* split_of) {
-  const auto row = split_rows[blockIdx.x];
-  const std::int64_t count = (row.degree + slice_edges - 1) / slice_edges;
+  const auto row = schedule.split_rows[blockIdx.x];
+  const std::int64_t count = schedule.slices_of(row);
   for (std::int64_t c = threadIdx.x; c < count; c += blockDim.x) {
-    const std::int64_t left = row.degree - c * slice_edges;
-    slices[row.first + c] = {row.begin + c * slice_edges, row.row,
-                             static_cast<std::int32_t>(left < slice_edges ? left : slice_edges)};
+    slices[row.first + c] = cut_slice(row, c, count);
     split_of[row.first + c] = static_cast<std::int32_t>(blockIdx.x);
   }
 }
@@ -115,10 +132,11 @@ scratch<I> visit_list(const context& ctx, const csr_view<I, O>& csr) {
   return order;
 }
 
-void scan_places(const context& ctx, place* places, std::int64_t count) {
+template <class I>
+void scan_places(const context& ctx, place<I>* places, std::int64_t count) {
   run_cub(ctx, [&](void* temporary, std::size_t& bytes) {
     return cub::DeviceScan::ExclusiveScan(temporary, bytes, places, places, add_places{},
-                                          place{0, 0, 0}, count, ctx.stream);
+                                          place<I>{}, count, ctx.stream);
   });
 }
 
@@ -141,14 +159,18 @@ void number_wide_rows(const context& ctx, direction_storage<I, O>& d) {
 
 /// Lays the work list out for the counts that were found.
 template <class I, class O>
-void allocate_schedule(const context& ctx, direction_storage<I, O>& d, const place& all) {
+void allocate_schedule(const context& ctx, direction_storage<I, O>& d, const place<I>& all) {
   auto& schedule = d.view.schedule;
-  schedule.split_row_count = all.split_rows;
-  schedule.split_slice_count = all.split_slices;
-  schedule.slice_count = all.split_slices + all.whole_rows;
+  split_count sum;
+  for (int c = 0; c < split_classes; ++c) {
+    sum.rows += all.rows[c];
+    sum.slices += all.slices(c);
+    schedule.split[c] = sum;
+  }
+  schedule.slice_count = sum.slices + d.view.csr.rows - sum.rows;
   d.slices = require(make_device_buffer<slice<I>>(ctx, schedule.slice_count));
-  d.split_rows = require(make_device_buffer<split_row<I>>(ctx, schedule.split_row_count));
-  d.split_of = require(make_device_buffer<std::int32_t>(ctx, schedule.split_slice_count));
+  d.split_rows = require(make_device_buffer<split_row<I>>(ctx, sum.rows));
+  d.split_of = require(make_device_buffer<std::int32_t>(ctx, sum.slices));
   schedule.slices = d.slices.data();
   schedule.split_rows = d.split_rows.data();
   schedule.split_of = d.split_of.data();
@@ -166,7 +188,7 @@ void make_schedule_on_device(const context& ctx, direction_storage<I, O>& d,
                              : choose_slice_edges(csr.edges, csr.rows, ctx.multiprocessors);
   scratch<I> order;
   if (options.order == visit_order::grouped && csr.rows > 1) order = visit_list(ctx, csr);
-  auto places = require(scratch<place>::make(ctx, csr.rows + 1));
+  auto places = require(scratch<place<I>>::make(ctx, csr.rows + 1));
   auto sums = require(scratch<totals>::make(ctx, 1));
   require(cudaMemsetAsync(sums.data(), 0, sizeof(totals), ctx.stream), "schedule");
   enqueue(ctx, count_places<I, O>, csr.rows + 1, csr.offsets, order.data(), csr.rows,
@@ -176,10 +198,10 @@ void make_schedule_on_device(const context& ctx, direction_storage<I, O>& d,
   d.view.degrees = {static_cast<std::int64_t>(degrees.max_degree),
                     static_cast<std::int64_t>(degrees.empty_rows)};
   allocate_schedule(ctx, d, all);
-  enqueue(ctx, fill_rows<I, O>, csr.rows, csr.offsets, order.data(), csr.rows, schedule.slice_edges,
-          places.data(), schedule.split_slice_count, d.slices.data(), d.split_rows.data());
-  enqueue_blocks(ctx, cut_rows<I>, schedule.split_row_count, d.split_rows.data(),
-                 schedule.slice_edges, d.slices.data(), d.split_of.data());
+  enqueue(ctx, fill_rows<I, O>, csr.rows, csr.offsets, order.data(), csr.rows, schedule,
+          places.data(), d.slices.data(), d.split_rows.data());
+  enqueue_blocks(ctx, cut_rows<I>, schedule.split_row_count(), schedule, d.slices.data(),
+                 d.split_of.data());
   number_wide_rows(ctx, d);
 }
 

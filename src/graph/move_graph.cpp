@@ -30,8 +30,8 @@ struct mover {
     d.indices = copy(from.csr.indices, from.csr.edges);
     d.weights = copy(from.csr.weights, from.csr.edges);
     d.slices = copy(from.schedule.slices, from.schedule.slice_count);
-    d.split_rows = copy(from.schedule.split_rows, from.schedule.split_row_count);
-    d.split_of = copy(from.schedule.split_of, from.schedule.split_slice_count);
+    d.split_rows = copy(from.schedule.split_rows, from.schedule.split_row_count());
+    d.split_of = copy(from.schedule.split_of, from.schedule.split_slice_count());
     d.wide_rank = copy(from.wide_rows.rank, from.csr.rows);
     d.view.wide_rows.rank = d.wide_rank.data();
     d.view.csr.offsets = d.offsets.data();

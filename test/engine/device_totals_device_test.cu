@@ -120,15 +120,18 @@ TEST_CASE("totals over all rows count every edge once") {
     if (truth.rows == 0) continue;
     INFO(name);
     const test::stored_graph<std::int32_t, std::int32_t> stored(truth);
-    const auto host = check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view(),
-                                                                   test::small_slices(16)));
-    const auto there = check(to_device(ctx, host));
-    for (const std::int64_t heads : {1, 2, 5, 33}) {
-      for (const std::int64_t bytes : {200, 1 << 30}) {
-        INFO("heads " << heads << " room " << bytes);
-        check_census<engine_policy{4, 1, 4, 2, 128}>(there, truth, heads, 12, bytes);
-        check_census<engine_policy{32, 2, 4, 4, 64}>(there, truth, heads, 200, bytes);
-        check_census<engine_policy{1, 1, 4, 2, 64}>(there, truth, heads, 4, bytes);
+    for (const std::int32_t slice : {1, 16}) {
+      const auto host = check(make_graph<std::int32_t, std::int32_t>(host_context{1}, stored.view(),
+                                                                     test::small_slices(slice)));
+      const auto there = check(to_device(ctx, host));
+      for (const std::int64_t heads : {1, 2, 5, 33}) {
+        for (const std::int64_t bytes : {200, 1 << 30}) {
+          INFO("slice " << slice << " heads " << heads << " room " << bytes);
+          check_census<engine_policy{4, 1, 4, 2, 128}>(there, truth, heads, 12, bytes);
+          check_census<engine_policy{8, 1, 4, 2, 96}>(there, truth, heads, 12, bytes);
+          check_census<engine_policy{32, 2, 4, 4, 64}>(there, truth, heads, 200, bytes);
+          check_census<engine_policy{1, 1, 4, 2, 64}>(there, truth, heads, 4, bytes);
+        }
       }
     }
   }

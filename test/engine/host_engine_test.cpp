@@ -171,9 +171,10 @@ TEST_CASE("a slice that went wrong is visited again with care", "[engine]") {
     const auto begin = g.offsets[i], degree = g.offsets[i + 1] - begin;
     CHECK(visited[i] == degree);
     CHECK(settled[i] == degree);
-    const std::int64_t slice = degree > 16 ? 16 : degree;
-    for (std::int64_t first = 0; first < degree; first += slice) {
-      const auto last = std::min(first + slice, degree);
+    const auto slices = degree > 16 ? quipu::count_slices(degree, 16) : 1;
+    for (std::int64_t k = 0; k < slices; ++k) {
+      const auto first = k * (degree / slices) + std::min(k, degree % slices);
+      const auto last = first + degree / slices + (k < degree % slices ? 1 : 0);
       const auto* ids = g.indices.data() + begin;
       const bool wrong = std::find(ids + first, ids + last, 3) != ids + last;
       wanted.insert(wanted.end(), static_cast<std::size_t>(last - first), wrong);

@@ -79,7 +79,7 @@ struct device_builder {
   }
 };
 
-/// Every edge lies in exactly one slice, every row is visited, split rows come first and in order.
+/// Every edge lies in exactly one slice, every row is visited, split rows come first, by length.
 template <class O>
 void require_schedule(const quipu::direction_view<std::int32_t, O>& d) {
   const auto& s = d.schedule;
@@ -87,22 +87,46 @@ void require_schedule(const quipu::direction_view<std::int32_t, O>& d) {
   std::vector<int> rows(static_cast<std::size_t>(d.csr.rows), 0);
   bool sound = true;
   std::int64_t longest = 0, empty = 0;
+  std::vector<std::int64_t> shortest(static_cast<std::size_t>(s.split_row_count()), s.slice_edges);
+  std::vector<std::int64_t> longest_slice(shortest.size(), 0);
   for (std::int64_t i = 0; i < s.slice_count; ++i) {
     const auto& slice = s.slices[i];
     sound &= slice.begin >= d.csr.offsets[slice.row];
     sound &= slice.begin + slice.count <= d.csr.offsets[slice.row + 1];
     sound &= slice.count <= s.slice_edges;
     for (std::int64_t k = 0; k < slice.count; ++k) ++seen[slice.begin + k];
-    if (i < s.split_slice_count) {
-      const auto& split = s.split_rows[s.split_of[i]];
+    if (i < s.split_slice_count()) {
+      const auto number = s.split_of[i];
+      const auto& split = s.split_rows[number];
+      const auto first = i == split.first, last = i + 1 == split.first + s.slices_of(split);
       sound &= split.row == slice.row && i >= split.first && i < split.first + s.slices_of(split);
-      sound &= slice.begin == split.begin + (i - split.first) * s.slice_edges;
+      sound &= slice.begin == (first ? split.begin : s.slices[i - 1].begin + s.slices[i - 1].count);
+      sound &= !last || slice.begin + slice.count == split.begin + split.degree;
+      shortest[number] = std::min<std::int64_t>(shortest[number], slice.count);
+      longest_slice[number] = std::max<std::int64_t>(longest_slice[number], slice.count);
     } else {
       ++rows[slice.row];
       sound &= slice.count == d.csr.offsets[slice.row + 1] - d.csr.offsets[slice.row];
     }
   }
-  for (std::int64_t r = 0; r < s.split_row_count; ++r) ++rows[s.split_rows[r].row];
+  // Rows of more than 8 slices, of 8, of 4 and of 2 follow each other, on borders of their lengths.
+  std::int64_t most = -1, next = 0;
+  for (std::int64_t r = 0; r < s.split_row_count(); ++r) {
+    const auto& split = s.split_rows[r];
+    const auto slices = s.slices_of(split), length = std::min<std::int64_t>(slices, 16);
+    ++rows[split.row];
+    sound &= slices == 2 || slices == 4 || slices % 8 == 0;
+    sound &= split.first == next && split.first % std::min<std::int64_t>(slices, 8) == 0;
+    sound &= r == 0 || length <= most;
+    sound &= longest_slice[r] - shortest[r] <= 1;
+    for (const int span : {1, 2, 4, 8}) {
+      sound &= (r < s.longer_than(span).rows) == (slices > span);
+      sound &= (split.first < s.longer_than(span).slices) == (slices > span);
+    }
+    most = length;
+    next += slices;
+  }
+  sound &= next == s.split_slice_count();
   for (std::int64_t r = 0; r < d.csr.rows; ++r) {
     const std::int64_t degree = d.csr.offsets[r + 1] - d.csr.offsets[r];
     longest = std::max(longest, degree);

@@ -4,52 +4,16 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "quipu/core/context.hpp"
 #include "quipu/core/workspace.hpp"
-#include "quipu/engine/detail/visit_slice.hpp"
+#include "quipu/engine/detail/run_slice.cuh"
 #include "quipu/engine/policy.hpp"
 #include "quipu/graph/graph.hpp"
 
 namespace quipu {
 
 namespace detail {
-
-template <class State>
-inline constexpr int state_words = static_cast<int>((sizeof(State) + 3) / 4);
-
-/// Partial states lie word by word, lanes side by side, so that a group reads and writes them in
-/// whole sectors: [slice][tile][word][lane].
-template <class Tile, class State>
-struct partial_states {
-  static constexpr int words = state_words<State>;
-  std::uint32_t* data = nullptr;
-  std::int64_t tiles = 1;
-
-  static std::int64_t count(std::int64_t slices, std::int64_t tiles) {
-    return slices * tiles * words * Tile::lanes;
-  }
-  __device__ std::uint32_t* at(std::int64_t slice, std::int64_t tile, int lane) const {
-    return data + ((slice * tiles + tile) * words) * Tile::lanes + lane;
-  }
-  __device__ void store(std::int64_t slice, std::int64_t tile, int lane, const State& s) const {
-    std::uint32_t bits[words];
-    memcpy(bits, &s, sizeof s);
-    auto* to = at(slice, tile, lane);
-#pragma unroll
-    for (int w = 0; w < words; ++w) to[w * Tile::lanes] = bits[w];
-  }
-  __device__ State load(std::int64_t slice, std::int64_t tile, int lane) const {
-    std::uint32_t bits[words];
-    const auto* from = at(slice, tile, lane);
-#pragma unroll
-    for (int w = 0; w < words; ++w) bits[w] = from[w * Tile::lanes];
-    State s;
-    memcpy(&s, bits, sizeof s);
-    return s;
-  }
-};
 
 // A kernel that follows another may be set up while the other's last blocks still run: it is
 // launched with `start::early` and every thread of it waits before it reads anything. Waits chain:
@@ -83,79 +47,9 @@ __device__ bool enabled(const Program& program) {
 }
 
 template <class Program>
-inline constexpr bool writes_edges_only = requires {
-  requires Program::writes_edges;
-};
-
-template <class Program>
 inline constexpr bool by_heads = requires {
   requires Program::by_heads;
 };
-
-template <class I>
-__device__ slice<I> load_slice(const slice<I>* from) {
-  if constexpr (sizeof(slice<I>) == 16) {
-    const uint4 bits = __ldg(reinterpret_cast<const uint4*>(from));
-    slice<I> s;
-    memcpy(&s, &bits, sizeof s);
-    return s;
-  } else {
-    return *from;
-  }
-}
-
-/// What visits the edges of a row: the program, or what it makes of itself for this row and for a
-/// total over all rows, if there is one (device_totals.cuh).
-template <class Program, class Position, class I, class... Total>
-__device__ decltype(auto) for_row(const Program& program, const Position& at,
-                                  const row_edges<I>& row, Total&... total) {
-  if constexpr (requires { program.for_row(at, row, total...); }) {
-    return program.for_row(at, row, total...);
-  } else {
-    return (program);
-  }
-}
-
-template <int Unroll, class Tile, class Program, class Rows, class I, class Partial, class... Total>
-__device__ void run_slice(const lane_position<Tile>& at, const Program& program, const Rows& rows,
-                          const I* indices, const schedule_view<I>& schedule,
-                          const Partial& partial, std::int64_t index, std::int64_t tile_index,
-                          Total&... total) {
-  const auto work = load_slice(schedule.slices + index);
-  if (index >= schedule.split_slice_count) {
-    const row_edges<I> row{work.row, work.begin, work.count};
-    auto state = program.init(at, row);
-    auto&& visitor = for_row(program, at, row, total...);
-    visit_slice<Unroll>(at, visitor, rows, indices, work, 0u, state);
-    program.finish(at, row, state);
-  } else {
-    const auto& split = schedule.split_rows[schedule.split_of[index]];
-    const row_edges<I> row{split.row, split.begin, split.degree};
-    auto state = program.init(at, row);
-    auto&& visitor = for_row(program, at, row, total...);
-    visit_slice<Unroll>(at, visitor, rows, indices, work, slice_position(schedule, index, split),
-                        state);
-    if constexpr (writes_edges_only<Program>) return;
-    partial.store(index, tile_index, static_cast<int>(threadIdx.x) % Tile::lanes, state);
-  }
-}
-
-/// The slice and the tile of a group of lanes.
-struct group_work {
-  std::int64_t slice, tile;
-};
-template <class Tile, int Threads>
-__device__ group_work work_of_group(std::int64_t tiles) {
-  constexpr int groups = Threads / Tile::lanes;
-  const std::int64_t group =
-      static_cast<std::int64_t>(blockIdx.x) * groups + static_cast<int>(threadIdx.x) / Tile::lanes;
-  if constexpr (!Tile::side_by_side) {
-    return {group, blockIdx.y};
-  } else {
-    if (tiles == 1) return {group, 0};
-    return {group / tiles, group % tiles};
-  }
-}
 
 /// One group of lanes a slice. Blocks go out in list order, which walks rows in visit order and so
 /// keeps the L2 cache warm; the long slices of split rows go first.
@@ -164,18 +58,24 @@ __global__ void __launch_bounds__(Threads, LeastBlocks)
     slice_kernel(const Program program, const Rows rows, const I* __restrict__ indices,
                  const schedule_view<I> schedule, const std::int64_t features,
                  const partial_states<Tile, typename Program::template state<Tile>> partial) {
-  constexpr int groups = Threads / Tile::lanes;
-  if (schedule.split_slice_count > 0 && !writes_edges_only<Program>) launch_dependents();
+  extern __shared__ std::uint32_t meeting[];
+  if (schedule.longer_than(partial.span).rows > 0 && !writes_edges_only<Program>) {
+    launch_dependents();  // which merge
+  }
   if (!enabled(program)) return;
-  auto [index, tile] = work_of_group<Tile, Threads>(partial.tiles);
+  const place_of_group<Tile, Threads> own{partial.tiles};
+  const auto [index, tile] = own.find();
   const auto at =
       lane_position<Tile>::at(static_cast<int>(threadIdx.x) % Tile::lanes, tile, features);
   if constexpr (is_gated<Program>) {
-    for (; index < schedule.slice_count; index += static_cast<std::int64_t>(gridDim.x) * groups) {
-      run_slice<Unroll>(at, program, rows, indices, schedule, partial, index, tile);
+    static_assert(!Tile::side_by_side, "its slices meet nobody");
+    constexpr std::int64_t groups = Threads / Tile::lanes;
+    for (auto k = index; k < schedule.slice_count; k += gridDim.x * groups) {
+      const place_in_walk<Tile, Threads> here{k, own};
+      run_slice<Unroll, Threads>(at, program, rows, indices, schedule, partial, here, k, meeting);
     }
-  } else if (index < schedule.slice_count) {
-    run_slice<Unroll>(at, program, rows, indices, schedule, partial, index, tile);
+  } else {
+    run_slice<Unroll, Threads>(at, program, rows, indices, schedule, partial, own, index, meeting);
   }
 }
 
@@ -199,18 +99,19 @@ __device__ void merge_row(const Program& program, const split_row<I>& split, std
   const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
   const row_edges<I> row{split.row, split.begin, split.degree};
   const auto at = lane_position<Tile>::at(lane, blockIdx.y, features);
-  const std::int64_t run = (slices + groups - 1) / groups;
-  const std::int64_t end = run * (group + 1) < slices ? run * (group + 1) : slices;
+  const std::int64_t first = split.first / partial.span, spans = slices / partial.span;
+  const std::int64_t run = (spans + groups - 1) / groups;
+  const std::int64_t end = run * (group + 1) < spans ? run * (group + 1) : spans;
   auto state = program.init(at, row);
 #pragma unroll 4
   for (std::int64_t k = run * group; k < end; ++k) {
-    program.merge(at, state, partial.load(split.first + k, blockIdx.y, lane));
+    program.merge(at, state, partial.load(first + k, blockIdx.y, lane));
   }
   const Partial meeting{words, 1};
   meeting.store(group, 0, lane, state);
   __syncthreads();
   if (group == 0) {
-    for (int g = 1; g < groups && run * g < slices; ++g) {
+    for (int g = 1; g < groups && run * g < spans; ++g) {
       program.merge(at, state, meeting.load(g, 0, lane));
     }
     program.finish(at, row, state);
@@ -227,7 +128,8 @@ __global__ void merge_kernel(
   wait_for_primary();
   if (!enabled(program)) return;
   if constexpr (is_gated<Program>) {
-    for (std::int64_t r = blockIdx.x; r < schedule.split_row_count; r += gridDim.x) {
+    const auto rows = schedule.longer_than(partial.span).rows;
+    for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
       const auto split = schedule.split_rows[r];
       merge_row<Tile>(program, split, schedule.slices_of(split), features, partial, words);
       __syncthreads();
@@ -252,11 +154,12 @@ inline bool kernels_wait_on(capability device) {
 enum class start { in_order, early };
 
 template <class Kernel, class... Args>
-status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, start when,
-              const Args&... args) {
+status launch_with_memory(const context& ctx, Kernel kernel, dim3 grid, int threads,
+                          std::size_t shared_bytes, start when, const Args&... args) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = ctx.stream;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -266,6 +169,18 @@ status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, start w
     config.numAttrs = 1;
   }
   return from_cuda(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
+}
+template <class Kernel, class... Args>
+status launch(const context& ctx, Kernel kernel, dim3 grid, int threads, start when,
+              const Args&... args) {
+  return launch_with_memory(ctx, kernel, grid, threads, 0, when, args...);
+}
+
+/// What a launch asks for them: blocks of graphs without split rows leave it to the L1 cache.
+template <int Threads, class Tile, class State, class I>
+std::size_t meeting_bytes_of(const schedule_view<I>& schedule,
+                             const partial_states<Tile, State>& partial) {
+  return partial.span > 1 && schedule.split_slice_count() > 0 ? meeting_bytes<State, Threads> : 0;
 }
 
 }  // namespace detail
@@ -278,17 +193,19 @@ template <engine_policy P, class Program>
 using program_tile = std::conditional_t<detail::by_heads<Program>,
                                         head_tile<P.lanes, P.vectors, P.width>, policy_tile<P>>;
 
-/// Scratch of one traversal. Run with a counting arena it gives the size, with a binding one the
-/// memory.
+/// Scratch of one traversal: a state for every span of a split row that no block has whole. Run
+/// with a counting arena it gives the size, with a binding one the memory.
 template <engine_policy P, class Program, class I>
 auto carve_partials(arena& scratch, const schedule_view<I>& schedule, std::int64_t features,
                     std::int64_t heads = 1) {
   using tile_type = program_tile<P, Program>;
-  using states = detail::partial_states<tile_type, typename Program::template state<tile_type>>;
+  using state_type = typename Program::template state<tile_type>;
+  using states = detail::partial_states<tile_type, state_type>;
   const std::int64_t tiles =
       tile_type::side_by_side ? heads : (features + tile_type::features - 1) / tile_type::features;
-  return states{scratch.take<std::uint32_t>(states::count(schedule.split_slice_count, tiles)),
-                tiles};
+  const int span = detail::meeting_span<tile_type, state_type, P.threads>(tiles);
+  const auto spans = schedule.longer_than(span).slices / span;
+  return states{scratch.take<std::uint32_t>(states::count(spans, tiles)), tiles, span};
 }
 
 /// For programs that write all their results edge by edge, one tile wide.
@@ -338,24 +255,27 @@ unsigned limited_blocks(const context& ctx, std::int64_t blocks) {
 }
 }  // namespace detail
 
-/// The second launch of a traversal: merges and finishes split rows, if there are any.
+/// The second launch of a traversal: merges and finishes the split rows that no block has whole, if
+/// there are any.
 template <engine_policy P, class Program, class I, class Partial>
 status merge_split_rows(const context& ctx, const Program& program,
                         const schedule_view<I>& schedule, std::int64_t features,
                         const Partial& partial) {
-  if (schedule.split_row_count == 0) return success();
+  const auto rows = schedule.longer_than(partial.span).rows;
+  if (rows == 0) return success();
   using tile_type = program_tile<P, Program>;
   constexpr int threads =
       tile_type::lanes *
       detail::merge_groups<tile_type, typename Program::template state<tile_type>>;
-  return detail::launch(ctx, detail::merge_kernel<tile_type, Program, I>,
-                        dim3(detail::limited_blocks<Program>(ctx, schedule.split_row_count),
-                             static_cast<unsigned>(partial.tiles)),
-                        threads, detail::start::early, program, schedule, features, partial);
+  return detail::launch(
+      ctx, detail::merge_kernel<tile_type, Program, I>,
+      dim3(detail::limited_blocks<Program>(ctx, rows), static_cast<unsigned>(partial.tiles)),
+      threads, detail::start::early, program, schedule, features, partial);
 }
 
-/// Runs a row program on the device: one launch over all slices, and one over the split rows if
-/// there are any. Only enqueues; `partial` comes from `carve_partials` with the same arguments.
+/// Runs a row program on the device: one launch over all slices, and one over the split rows that
+/// no block has whole, if there are any. Only enqueues; `partial` comes from `carve_partials` with
+/// the same arguments.
 template <engine_policy P, class Program, class Rows, class I, class O, class Partial>
 status traverse(const context& ctx, const Program& program, const Rows& rows,
                 const direction_view<I, O>& graph, std::int64_t features, const Partial& partial) {
@@ -367,12 +287,12 @@ status traverse(const context& ctx, const Program& program, const Rows& rows,
   if (auto s = check_launch<P>(schedule, partial); !s.ok()) return s;
   const dim3 grid(detail::limited_blocks<Program>(ctx, detail::blocks_of<P>(schedule, partial)),
                   tile_type::side_by_side ? 1u : static_cast<unsigned>(partial.tiles));
-  auto s = detail::launch(
+  auto s = detail::launch_with_memory(
       ctx,
       detail::slice_kernel<tile_type, P.unroll, P.threads, detail::least_blocks_for<P, I, Program>,
                            Program, Rows, I>,
-      grid, P.threads, detail::start::in_order, program, rows, graph.csr.indices, schedule,
-      features, partial);
+      grid, P.threads, detail::meeting_bytes_of<P.threads>(schedule, partial),
+      detail::start::in_order, program, rows, graph.csr.indices, schedule, features, partial);
   if constexpr (detail::writes_edges_only<Program>) return s;
   return s.ok() ? merge_split_rows<P>(ctx, program, schedule, features, partial) : s;
 }

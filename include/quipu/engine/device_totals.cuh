@@ -7,9 +7,9 @@ namespace quipu {
 
 /// Where a traversal leaves sums over all edges, one for each head and feature: what the gradient
 /// of a parameter is. A group of lanes walks every `runs`-th slice, so that groups that run
-/// together walk neighbouring slices; `share` groups of a block that have the same head meet; what
-/// is left are `sets` sets of sums [sets, tiles, features], which `sum_totals` adds up. All in an
-/// order that the schedule settles.
+/// together walk neighbouring slices, those of a block whole spans (partial_states). `share` groups
+/// of a block that have the same head meet; what is left are `sets` sets of sums [sets, tiles,
+/// features], which `sum_totals` adds up. All in an order that the schedule settles.
 template <class A>
 struct total_sets {
   A* data = nullptr;
@@ -41,34 +41,46 @@ __global__ void __launch_bounds__(Threads, LeastBlocks)
                   const schedule_view<I> schedule, const std::int64_t features,
                   const partial_states<Tile, typename Program::template state<Tile>> partial,
                   const total_sets<A> totals) {
-  constexpr int groups = Threads / Tile::lanes;
+  extern __shared__ std::uint32_t states[];
   __shared__ A meeting[Tile::elements][Threads];
-  if (schedule.split_slice_count > 0) launch_dependents();
+  if (schedule.split_slice_count() > 0) launch_dependents();  // which merge, or sum totals up
   const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
-  const int own = static_cast<int>(threadIdx.x) / Tile::lanes;
-  const std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * groups + own;
-  const std::int64_t tile = group % partial.tiles, run = group / partial.tiles;
+  const place_of_group<Tile, Threads> own{partial.tiles};
+  const auto [first, tile] = own.find();
   const auto at = lane_position<Tile>::at(lane, tile, features);
   const shared_totals<Threads, A> total{&meeting[0][threadIdx.x]};
 #pragma unroll
   for (int i = 0; i < Tile::elements; ++i) total[i] = A{0};
+  place_in_walk<Tile, Threads> here{first < totals.runs ? first : schedule.slice_count, own,
+                                    totals.share};
+  // A group whose slices are at an end may still meet the others of its block.
 #pragma unroll 1
-  for (std::int64_t index = run < totals.runs ? run : schedule.slice_count;
-       index < schedule.slice_count; index += totals.runs) {
-    run_slice<Unroll>(at, program, rows, indices, schedule, partial, index, tile, total);
+  for (bool parts = true;; here.index += totals.runs) {
+    parts = parts && has_parts<Threads>(schedule, partial, here, here.index);
+    if (parts) {
+      run_parts<Unroll, Threads>(at, program, rows, indices, schedule, partial, here, here.index,
+                                 states, total);
+      if (partial.span > 1) __syncthreads();  // before the next slices' states
+    } else if (here.index < schedule.slice_count) {
+      run_row<Unroll>(at, program, rows, indices, load_slice(schedule.slices + here.index), total);
+    } else {
+      break;
+    }
   }
   __syncthreads();
+  const auto [run, of_tile] = own.find();
   const std::int64_t set = run / totals.share;
   if (run % totals.share != 0 || set >= totals.sets) return;
+  const int group = static_cast<int>(threadIdx.x) / Tile::lanes;
   const int step = static_cast<int>(partial.tiles);
   A sum[Tile::elements];
 #pragma unroll
   for (int i = 0; i < Tile::elements; ++i) sum[i] = total[i];
-  for (int g = own + step; g < own + static_cast<int>(totals.share) * step; g += step) {
+  for (int g = group + step; g < group + static_cast<int>(totals.share) * step; g += step) {
 #pragma unroll
     for (int i = 0; i < Tile::elements; ++i) sum[i] += meeting[i][g * Tile::lanes + lane];
   }
-  A* to = totals.data + (set * partial.tiles + tile) * features;
+  A* to = totals.data + (set * partial.tiles + of_tile) * features;
 #pragma unroll
   for (int i = 0; i < Tile::elements; ++i) {
     const auto f = at.feature(i / Tile::width) + i % Tile::width;
@@ -153,8 +165,8 @@ total_sets<A> carve_totals(arena& scratch, const schedule_view<I>& schedule, std
   const auto allowed = std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(1, set_bytes));
   const auto slices_each = std::clamp<std::int64_t>(
       (schedule.slice_count + allowed * t.share - 1) / (allowed * t.share), 1, 64);
-  t.runs = (schedule.slice_count + slices_each - 1) / slices_each;
-  t.sets = (t.runs + t.share - 1) / t.share;
+  t.sets = ((schedule.slice_count + slices_each - 1) / slices_each + t.share - 1) / t.share;
+  t.runs = t.sets * t.share;
   t.data = scratch.take<A>(t.sets * t.tiles * features);
   return t;
 }
@@ -168,16 +180,20 @@ status traverse_with_totals(const context& ctx, const Program& program, const Ro
                             const Partial& partial, const total_sets<A>& totals) {
   using tile_type = program_tile<P, Program>;
   static_assert(row_program<Program, tile_type, I> && tile_type::side_by_side);
+  static_assert(
+      tile_type::elements * P.threads * sizeof(A) + detail::most_meeting_bytes <= 48 * 1024,
+      "totals and states that meet share the memory of a block");
   const auto& schedule = graph.schedule;
   if (schedule.slice_count == 0 || features == 0 || partial.tiles == 0) return success();
   if (auto s = check_launch<P>(schedule, partial); !s.ok()) return s;
   constexpr int least_blocks = detail::least_blocks_for<P, I, Program>;
   constexpr std::int64_t groups = P.threads / P.lanes;
   const auto blocks = (totals.runs * partial.tiles + groups - 1) / groups;
-  auto s = detail::launch(
+  auto s = detail::launch_with_memory(
       ctx, detail::totals_kernel<tile_type, P.unroll, P.threads, least_blocks, A, Program, Rows, I>,
-      dim3(static_cast<unsigned>(blocks)), P.threads, detail::start::in_order, program, rows,
-      graph.csr.indices, schedule, features, partial, totals);
+      dim3(static_cast<unsigned>(blocks)), P.threads,
+      detail::meeting_bytes_of<P.threads>(schedule, partial), detail::start::in_order, program,
+      rows, graph.csr.indices, schedule, features, partial, totals);
   return s.ok() ? merge_split_rows<P>(ctx, program, schedule, features, partial) : s;
 }
 

@@ -58,10 +58,9 @@ void host_split_row(const Program& program, const Rows& rows, const schedule_vie
   const row_edges<I> row{split.row, split.begin, split.degree};
   auto total = program.init(at, row);
   for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
-    const auto index = split.first + k;
+    const auto& work = schedule.slices[split.first + k];
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, schedule.slices[index],
-                        slice_position(schedule, index, split), state);
+    visit_slice<Unroll>(at, program, rows, indices, work, row, state);
     program.merge(at, total, state);
   }
   program.finish(at, row, total);
@@ -73,10 +72,10 @@ void host_whole_rows(const Program& program, const Rows& rows, const schedule_vi
                      const I* indices, const lane_position<Tile>& at, std::int64_t begin,
                      std::int64_t end) {
   for (auto i = begin; i < end; ++i) {
-    const auto& work = schedule.slices[schedule.split_slice_count + i];
+    const auto& work = schedule.slices[schedule.split_slice_count() + i];
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, work, 0u, state);
+    visit_slice<Unroll>(at, program, rows, indices, work, row, state);
     program.finish(at, row, state);
   }
 }
@@ -102,8 +101,8 @@ status host_traverse(const host_context& ctx, const Program& program, const Rows
   static_assert(row_program<Program, tile<1, 1, 32>, I>, "see engine/program.hpp");
   static_assert(
       !requires(const Program p) { p.enabled(); }, "the host has nothing to switch it off");
-  const auto splits = schedule.split_row_count;
-  const auto whole = schedule.slice_count - schedule.split_slice_count;
+  const auto splits = schedule.split_row_count();
+  const auto whole = schedule.slice_count - schedule.split_slice_count();
   // A split row is a piece of its own; the others go in pieces of this many.
   constexpr std::int64_t grain = 256;
   const auto pieces = splits + (whole + grain - 1) / grain;

@@ -93,7 +93,8 @@ struct slice_edges {
 ///                                                device_totals.cuh
 ///   static constexpr bool takes_absent_rows      rows of edges that a partial batch has not are
 ///                                                zeros, so that `visit` need not ask
-///   static constexpr bool by_heads               device only: a tile is a head (head_tile)
+///   static constexpr bool by_heads               device only: a tile is a head (head_tile), and
+///                                                slices of a row meet in the block that has them
 ///   static constexpr bool bounds_blocks          device only: false ignores a policy's bound on
 ///                                                registers, which was measured without the program
 ///   bool enabled() const                         device only: false lets the whole launch pass

@@ -16,7 +16,8 @@ struct slice {
   std::int32_t count = 0;
 };
 
-/// A row cut into several slices; their states meet again in slice order.
+/// A row cut into several slices, none longer than another by more than an edge; their states meet
+/// again in slice order.
 template <node_index I>
 struct split_row {
   std::int64_t begin = 0;  // edge position of the row's first edge
@@ -25,20 +26,46 @@ struct split_row {
   I row = 0;
 };
 
+/// Split rows have 2, 4, 8 or a multiple of 8 slices. In the work list rows of more than 8 come
+/// first, then those of 8, of 4 and of 2. So no row lies across a border of its own length, and
+/// whoever takes 2, 4 or 8 slices from such a border on has whole rows, but of those with more.
+inline constexpr int split_classes = 4;
+
+/// How many slices a row is cut into.
+QUIPU_HD constexpr std::int64_t count_slices(std::int64_t degree, std::int64_t slice_edges) {
+  const auto needed = (degree + slice_edges - 1) / slice_edges;
+  return needed <= 2 ? needed : needed <= 4 ? 4 : (needed + 7) / 8 * 8;
+}
+/// The class of a row of so many slices: 0 for more than 8, then 8, 4 and 2.
+QUIPU_HD constexpr int split_class_of(std::int64_t slices) {
+  return slices > 8 ? 0 : slices == 8 ? 1 : slices == 4 ? 2 : 3;
+}
+
+/// How many split rows, and slices of them.
+struct split_count {
+  std::int64_t rows = 0, slices = 0;
+};
+
 /// One work list for all rows of a graph. The slices of split rows come first (they take longest);
 /// then every other row, empty ones too, as one slice each, in visit order.
 template <node_index I>
 struct schedule_view {
   const slice<I>* slices = nullptr;          // [slice_count]
-  const split_row<I>* split_rows = nullptr;  // [split_row_count]
-  const std::int32_t* split_of = nullptr;    // [split_slice_count] the split row of a slice
+  const split_row<I>* split_rows = nullptr;  // [split_row_count()]
+  const std::int32_t* split_of = nullptr;    // [split_slice_count()] the split row of a slice
   std::int64_t slice_count = 0;
-  std::int64_t split_slice_count = 0;  // slices [0, split_slice_count) are parts of split rows
-  std::int64_t split_row_count = 0;
-  std::int32_t slice_edges = 0;  // the longest slice; rows above it are split
+  split_count split[split_classes];  // of the classes up to each; slices of split rows come first
+  std::int32_t slice_edges = 0;      // the longest slice; rows above it are split
 
+  QUIPU_HD std::int64_t split_row_count() const { return split[split_classes - 1].rows; }
+  QUIPU_HD std::int64_t split_slice_count() const { return split[split_classes - 1].slices; }
   QUIPU_HD std::int64_t slices_of(const split_row<I>& r) const {
-    return (r.degree + slice_edges - 1) / slice_edges;
+    return count_slices(r.degree, slice_edges);
+  }
+  /// The split rows of more slices than `span`, which is 1, 2, 4 or 8. They come first. Without an
+  /// index, for which a kernel would copy the whole view to its own memory.
+  QUIPU_HD split_count longer_than(int span) const {
+    return span == 8 ? split[0] : span == 4 ? split[1] : span == 2 ? split[2] : split[3];
   }
 };
 

@@ -164,12 +164,13 @@ struct careful_visitor {
   }
 };
 
-/// Walks one slice, edges in order.
+/// Walks one slice of a row, edges in order.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
 QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, Program& program, const Rows& rows,
-                                 const I* indices, const slice<I>& work, std::uint32_t position,
+                                 const I* indices, const slice<I>& work, const row_edges<I>& row,
                                  State& state) {
   if (work.count == 0) return;
+  const auto position = static_cast<std::uint32_t>(work.begin - row.begin);
 #ifdef __CUDA_ARCH__
   if constexpr (values_edges<Program> && Tile::lanes == 32 && 32 % Unroll == 0) {
     tell_edges<Unroll>(at, program, rows, indices, work, position, state);
@@ -187,13 +188,6 @@ QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, Program& program
   }
   const slice_edges edges{work.begin, position, work.count};
   if constexpr (requires { program.settle(at, state, edges); }) program.settle(at, state, edges);
-}
-
-/// Edges before this slice in its row. Only split rows have any; they lead the work list in order.
-template <class I>
-QUIPU_HD inline std::uint32_t slice_position(const schedule_view<I>& schedule, std::int64_t index,
-                                             const split_row<I>& row) {
-  return static_cast<std::uint32_t>((index - row.first) * schedule.slice_edges);
 }
 
 }  // namespace quipu::detail
