@@ -98,6 +98,8 @@ void check_all_gradients(const Runner& runner) {
       for (const bool stash : {false, true}) {
         check_gradients<float, std::int32_t, std::int32_t>(
             runner, g, {kind, 3, 20, 1, bias, 0.2, {}, {p, 11, 12345}}, stash);
+        check_gradients<float, std::int32_t, std::int32_t>(
+            runner, g, {kind, 8, 16, 1, bias, 0.2, {}, {p, 11, 12345}}, stash);
       }
     }
     for (const double slope : {0.0, 1.5, -0.5, 20.0, -3.0}) {

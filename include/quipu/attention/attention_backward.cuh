@@ -69,10 +69,8 @@ class gradient_parts {
  public:
   gradient_parts(const Args& a, arena& scratch)
       : a_(a),
-        heads_(a.grad_output.extent(1)),
-        records_(
-            scratch.take<softmax_record<A>>(static_cast<std::size_t>(a.graph.rows() * heads_))),
-        dropout_(a.dropout, heads_),
+        records_(make_records(a, scratch)),
+        dropout_(a.dropout, records_.heads),
         stash_(reinterpret_cast<edge_gradient<A>*>(a.stash.data_handle())) {}
 
   /// Whether edges have more to them than their rows.
@@ -80,24 +78,25 @@ class gradient_parts {
 
   template <bool Extras>
   receivers_half<T, Extras> receivers() const {
-    return {head_matrix<T>(a_.grad_output),
-            head_matrix<T>(a_.output),
-            head_numbers<const A>(a_.logsumexp),
-            records_,
-            heads_,
-            dropout_,
-            stash_};
+    return {head_matrix<T>(a_.grad_output), head_matrix<T>(a_.output), records_, dropout_, stash_};
   }
   template <bool Extras>
   auto senders() const {
     using offset = std::remove_cvref_t<decltype(*a_.graph.edge_map)>;
-    return senders_half<T, offset, Extras>{records_, heads_, dropout_, stash_, a_.graph.edge_map};
+    return senders_half<T, offset, Extras>{records_, dropout_, stash_, a_.graph.edge_map};
   }
 
  private:
+  static record_list<A> make_records(const Args& a, arena& scratch) {
+    const auto heads = a.grad_output.extent(1), count = a.graph.rows() * heads;
+    const auto head_bytes = a.grad_output.extent(2) * static_cast<std::int64_t>(sizeof(T));
+    const bool apart = heads >= many_heads && head_bytes <= narrow_head_bytes;
+    return {a.logsumexp.data_handle(), a.logsumexp.stride(0), heads,
+            scratch.take<A>(apart ? count : 2 * count), apart};
+  }
+
   const Args& a_;
-  std::int64_t heads_;
-  softmax_record<A>* records_;
+  record_list<A> records_;
   dropout_mask<A> dropout_;
   edge_gradient<A>* stash_;
 };

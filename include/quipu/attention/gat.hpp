@@ -51,9 +51,10 @@ std::size_t workspace_bytes(const context&, const gat_forward_args<T, I, O>&);
 ///
 /// Needs the graph's reverse, and its edge map if there is dropout or a stash. Two rows are
 /// gathered for an edge, one on either side; no float atomics: the same bits every run. Workspace:
-/// 8 bytes (fp64: 16) for each receiver and head, and states of split rows. Heads wider than 128
-/// vectors of 16 bytes (256 features if unaligned) are `unsupported` on a device. Other errors:
-/// invalid_argument names the field.
+/// 8 bytes (fp64: 16) for each receiver and head, half of that for 8 heads and more of at most 64
+/// bytes, and states of rows that are longer than a block. Heads wider than 128 vectors of 16 bytes
+/// (256 features if unaligned) are `unsupported` on a device. Other errors: invalid_argument names
+/// the field.
 template <element T, node_index I, node_index O = I>
 struct gat_backward_args {
   graph_view<I, O> graph;

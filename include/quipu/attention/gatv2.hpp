@@ -53,10 +53,10 @@ std::size_t workspace_bytes(const context&, const gatv2_forward_args<T, I, O>&);
 ///
 /// Needs the graph's reverse, and its edge map if there is dropout or a stash. Three rows are
 /// gathered for an edge, one on the receivers' side and two on the senders'; no float atomics: the
-/// same bits every run. Workspace: 8 bytes (fp64: 16) for each receiver and head, states of split
-/// rows, and sums for grad_attention, 1 or 2 % of the operands. Heads wider than 128 vectors of 16
-/// bytes (256 features if unaligned) are `unsupported` on a device. Other errors: invalid_argument
-/// names the field.
+/// same bits every run. Workspace: 8 bytes (fp64: 16) for each receiver and head, half of that for
+/// 8 heads and more of at most 64 bytes, states of rows that are longer than a block, and sums for
+/// grad_attention, 1 or 2 % of the operands. Heads wider than 128 vectors of 16 bytes (256 features
+/// if unaligned) are `unsupported` on a device. Other errors: invalid_argument names the field.
 template <element T, node_index I, node_index O = I>
 struct gatv2_backward_args {
   graph_view<I, O> graph;

@@ -6,12 +6,42 @@
 
 namespace quipu::detail {
 
-/// What a gradient must know of a receiver's softmax, side by side so that one load brings both:
-/// the logarithm of the denominator, and <grad_output, output>, by which every
-/// <grad_output, value> is lowered. [rows, heads]
+/// What a gradient must know of a receiver's softmax: the logarithm of the denominator, and
+/// <grad_output, output>, by which every <grad_output, value> is lowered.
 template <class A>
 struct alignas(2 * sizeof(A)) softmax_record {
   A logsumexp, lowered_by;
+};
+
+/// The records of all receivers and heads, which the receivers' half leaves to the senders'. One
+/// load brings both numbers of a record. Where heads are many and narrow, records would take a
+/// noticeable part of all memory, and logsumexp stays where the forward call put it.
+template <class A>
+struct record_list {
+  const A* forward_logsumexp;  // [rows, heads]
+  std::int64_t forward_stride;
+  std::int64_t heads;
+  A* data;  // [rows, heads] records, or what they are lowered by
+  bool apart;
+
+#ifdef __CUDACC__
+  __device__ A logsumexp(std::int64_t row, std::int64_t head) const {
+    return forward_logsumexp[row * forward_stride + head];
+  }
+  __device__ softmax_record<A> at(std::int64_t row, std::int64_t head) const {
+    const auto k = row * heads + head;
+    if (apart) return {logsumexp(row, head), data[k]};
+    return reinterpret_cast<const softmax_record<A>*>(data)[k];
+  }
+  __device__ void put(std::int64_t row, std::int64_t head, const softmax_record<A>& r) const {
+    const auto k = row * heads + head;
+    if (apart) {
+      data[k] = r.lowered_by;
+    } else {
+      reinterpret_cast<softmax_record<A>*>(data)[k] = r;
+    }
+  }
+#endif
 };
 
 /// What the sums over edges are made of: the weight of grad_output, and the gradient of the logit.
@@ -166,10 +196,10 @@ template <element T, bool Extras>
 struct receivers_half {
   using A = accumulator<T>;
   static constexpr auto side = gradient_side::receivers;
+  // Extras take registers that lay-outs were not measured with.
+  static constexpr bool bounds_blocks = !Extras;
   head_matrix<T> grad_output, output;
-  head_numbers<const A> logsumexp;
-  softmax_record<A>* records;  // [rows, heads]
-  std::int64_t heads;
+  record_list<A> records;
   dropout_mask<A> dropout;
   edge_gradient<A>* stash;  // [edges, heads]; null: not wanted
 
@@ -184,8 +214,8 @@ struct receivers_half {
     read_head(at, grad_output.head_of(row, at.head), grad);
 #pragma unroll
     for (int i = 0; i < Tile::elements; ++i) dot += grad[i] * own[i];
-    const softmax_record<A> r{logsumexp.at(row, at.head), sum_group<Tile::lanes>(dot)};
-    if (lane_of_group<Tile>() == 0) records[row * heads + at.head] = r;
+    const softmax_record<A> r{records.logsumexp(row, at.head), sum_group<Tile::lanes>(dot)};
+    if (lane_of_group<Tile>() == 0) records.put(row, at.head, r);
     return r;
   }
 
@@ -204,7 +234,7 @@ struct receivers_half {
       const auto g = gradient_of(logit[h], means(u), product[h], record, kept);
       if constexpr (Extras) {
         if (stash != nullptr && batch.valid(u) && lane == Slots::lane_of(u)) {
-          stash[batch.edge(u) * heads + at.head] = g;
+          stash[batch.edge(u) * records.heads + at.head] = g;
         }
       }
       logit[h] = g.logit;
@@ -220,8 +250,7 @@ template <element T, node_index O, bool Extras>
 struct senders_half {
   using A = accumulator<T>;
   static constexpr auto side = gradient_side::senders;
-  const softmax_record<A>* records;
-  std::int64_t heads;
+  record_list<A> records;
   dropout_mask<A> dropout;
   const edge_gradient<A>* stash;  // null: none
   const O* edge_map;              // null: no extra asks an edge for more than its receiver
@@ -247,7 +276,7 @@ struct senders_half {
           found.edge[h] = static_cast<std::int64_t>(edge_map[batch.edge(u)]);
       }
       found.record[h] =
-          has_stash() ? softmax_record<A>{} : records[column_of(batch, u) * heads + at.head];
+          has_stash() ? softmax_record<A>{} : records.at(column_of(batch, u), at.head);
     }
     return found;
   }
@@ -271,7 +300,7 @@ struct senders_half {
                          A (&logit)[Slots::held], A (&weight)[Slots::held]) const {
 #pragma unroll
     for (int h = 0; h < Slots::held; ++h) {
-      const auto g = stash[found.edge[h] * heads + at.head];
+      const auto g = stash[found.edge[h] * records.heads + at.head];
       logit[h] = g.logit;
       weight[h] = g.weight;
     }
