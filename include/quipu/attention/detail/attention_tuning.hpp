@@ -61,6 +61,7 @@ struct attention_tuning {
     const bool small_gat = gat && !narrow && vectors <= 8;
     if (small_gat && rows == row_length::many) return {vectors, 1, Width, 8, 128, 5};
     const bool few = rows == row_length::few;
+    if (gatv2 && narrow && few && vectors == 16) return {16, 1, Width, 2, 128, 8};
     const int two_from = !narrow ? (transformer ? 16 : 4)
                          : gatv2 ? (rows == row_length::many ? 16 : 64)
                                  : (transformer ? 64 : 16);
@@ -116,12 +117,14 @@ struct gradient_tuning {
   static constexpr bool gat = Kind == attention_kind::gat;
   static constexpr bool gatv2 = Kind == attention_kind::gatv2;
 
+  static constexpr bool of_receivers = Side == gradient_side::receivers;
+
   /// Edges at a time, for heads of 4 vectors and more.
   static constexpr int edges(int vectors, row_length rows) {
-    constexpr bool of_receivers = Side == gradient_side::receivers;
     switch (rows) {
       case row_length::few:
-        return gatv2 && !narrow && of_receivers ? 4 : 2;
+        // Of 128 features four are better, of 64 and of 256 two: docs/performance.md.
+        return gatv2 && !narrow && of_receivers && vectors != 16 && vectors != 64 ? 4 : 2;
       case row_length::some:
         if (gatv2) return 4;
         if (narrow) return 2;
@@ -137,12 +140,10 @@ struct gradient_tuning {
     if (small_gat && rows == row_length::many) return {vectors, 1, Width, 8, 128, 1};
     const int two_from = narrow ? 64 : gatv2 || (small_gat && rows <= row_length::some) ? 4 : 16;
     const bool two = vectors >= two_from;
-    return {two ? vectors / 2 : vectors,
-            two ? 2 : 1,
-            Width,
-            narrow && two ? 2 : edges(vectors, rows),
-            128,
-            1};
+    const int at_once = narrow && two ? 2 : edges(vectors, rows);
+    // As many as take no local memory.
+    const int blocks = gatv2 && Width == 4 && of_receivers ? (at_once == 2 ? 5 : 4) : 1;
+    return {two ? vectors / 2 : vectors, two ? 2 : 1, Width, at_once, 128, blocks};
   }
 
   using lay_outs = head_lay_outs<gradient_tuning>;
