@@ -88,7 +88,7 @@ __global__ void fill_rows(const O* offsets, const I* order, std::int64_t rows,
   const auto& before = places[k];
   if (degree > schedule.slice_edges) {
     const int c = split_class_of(count_slices(degree, schedule.slice_edges));
-    const auto earlier = c == 0 ? split_count{} : schedule.split[c - 1];
+    const auto earlier = c == 0 ? split_count{} : schedule.longer_than(16 >> c);
     split_rows[earlier.rows + before.rows[c]] = {begin, degree, earlier.slices + before.slices(c),
                                                  r};
   } else {

@@ -69,9 +69,9 @@ requires(Width > 1) struct row_tuning<Width, state_weight::light> {
 
 template <>
 struct row_tuning<1, state_weight::light> {
-  static constexpr std::array table{
-      engine_policy{1, 1, 1, 8, 128}, engine_policy{8, 1, 1, 8, 128, 1},
-      engine_policy{32, 1, 1, 8, 128}, engine_policy{32, 4, 1, 4, 128}};
+  static constexpr std::array table{engine_policy{1, 1, 1, 8, 128}, engine_policy{8, 1, 1, 8, 128},
+                                    engine_policy{32, 1, 1, 8, 128},
+                                    engine_policy{32, 4, 1, 4, 128}};
   static constexpr int choose(std::int64_t features, std::int64_t) {
     return features <= 1 ? 0 : features <= 8 ? 1 : features <= 32 ? 2 : 3;
   }
@@ -118,7 +118,8 @@ template <>
 struct row_tuning<1, state_weight::factored> : row_tuning<1, state_weight::light> {};
 template <>
 struct row_tuning<1, state_weight::coded> {
-  // Eight edges of one feature, each with a look-up, spill.
+  // Eight edges of one feature, each with a look-up, spill, and so they do of eight lanes unless a
+  // block may have all registers that it asks for.
   static constexpr std::array table{
       engine_policy{1, 1, 1, 4, 128}, engine_policy{8, 1, 1, 8, 128, 1},
       engine_policy{32, 1, 1, 8, 128}, engine_policy{32, 4, 1, 4, 128}};

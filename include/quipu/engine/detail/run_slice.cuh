@@ -112,11 +112,8 @@ struct place_of_group {
   std::int64_t tiles;
 
   __device__ group_work find() const {
-    if constexpr (!Tile::side_by_side) {
-      const auto first = static_cast<std::int64_t>(blockIdx.x) * groups;
-      return {first + static_cast<int>(threadIdx.x) / Tile::lanes, blockIdx.y};
-    }
     const auto group = first_group() + static_cast<int>(threadIdx.x) / Tile::lanes;
+    if constexpr (!Tile::side_by_side) return {group, blockIdx.y};
     if (tiles == 1) return {group, 0};
     if (group <= 0xffffffff) {
       const auto g = static_cast<std::uint32_t>(group), t = static_cast<std::uint32_t>(tiles);
@@ -124,9 +121,10 @@ struct place_of_group {
     }
     return {group / tiles, group % tiles};
   }
-  /// Whether the first slice of the block is one of the first `slices`.
+  /// Whether the first slice of the block, whose tiles lie side by side, is one of the first
+  /// `slices`.
   __device__ bool block_is_among(std::int64_t slices) const {
-    return first_group() < (Tile::side_by_side ? slices * tiles : slices);
+    return first_group() < slices * tiles;
   }
 
  private:
@@ -183,12 +181,8 @@ __device__ void run_part(const lane_position<Tile>& at, const Program& program, 
                          const I* indices, const schedule_view<I>& schedule, const Partial& partial,
                          const Place& own, std::int64_t index, std::uint32_t* meeting,
                          Total&... total) {
+  const auto row = owner_of(schedule, index).row;
   const auto work = load_slice(schedule.slices + index);
-  row_edges<I> row{work.row, work.begin, work.count};
-  if (!Tile::side_by_side || index < schedule.split_slice_count()) {
-    const auto& split = schedule.split_rows[schedule.split_of[index]];
-    row = {split.row, split.begin, split.degree};
-  }
   auto state = program.init(at, row);
   auto&& visitor = for_row(program, at, row, total...);
   visit_slice<Unroll>(at, visitor, rows, indices, work, row, state);
@@ -196,7 +190,7 @@ __device__ void run_part(const lane_position<Tile>& at, const Program& program, 
   if (partial.span > 1) {
     store_state(meeting + threadIdx.x, Threads, state);
   } else {
-    const auto again = Tile::side_by_side ? own.find() : group_work{index, blockIdx.y};
+    const auto again = own.find();
     partial.store(again.slice_index, again.tile, static_cast<int>(threadIdx.x) % Tile::lanes,
                   state);
   }
