@@ -51,6 +51,14 @@ status parallel_pieces(const host_context& ctx, std::int64_t count, std::int64_t
   return failed ? failure(status_code::out_of_memory, "host scratch") : success();
 }
 
+template <int Unroll, class Tile, class Program, class Rows, class I, class State>
+void host_slice(const lane_position<Tile>& at, const Program& program, const Rows& rows,
+                const I* indices, const slice<I>& work, const row_edges<I>& row, State& state) {
+  if (work.count == 0) return;
+  const first_ids<Unroll, I> first(indices, work);
+  visit_slice<Unroll>(at, program, rows, indices, work, first, row, state);
+}
+
 /// One split row: its slices in order, each with a state of its own, as the device does it.
 template <class Tile, int Unroll, class Program, class Rows, class I>
 void host_split_row(const Program& program, const Rows& rows, const schedule_view<I>& schedule,
@@ -60,7 +68,7 @@ void host_split_row(const Program& program, const Rows& rows, const schedule_vie
   for (std::int64_t k = 0; k < schedule.slices_of(split); ++k) {
     const auto& work = schedule.slices[split.first + k];
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, work, row, state);
+    host_slice<Unroll>(at, program, rows, indices, work, row, state);
     program.merge(at, total, state);
   }
   program.finish(at, row, total);
@@ -75,7 +83,7 @@ void host_whole_rows(const Program& program, const Rows& rows, const schedule_vi
     const auto& work = schedule.slices[schedule.split_slice_count() + i];
     const row_edges<I> row{work.row, work.begin, work.count};
     auto state = program.init(at, row);
-    visit_slice<Unroll>(at, program, rows, indices, work, row, state);
+    host_slice<Unroll>(at, program, rows, indices, work, row, state);
     program.finish(at, row, state);
   }
 }

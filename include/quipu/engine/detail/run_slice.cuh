@@ -167,9 +167,10 @@ template <int Unroll, class Tile, class Program, class Rows, class I, class... T
 __device__ void run_row(const lane_position<Tile>& at, const Program& program, const Rows& rows,
                         const I* indices, const slice<I>& work, Total&... total) {
   const row_edges<I> row{work.row, work.begin, work.count};
+  const first_ids<Unroll, I> first(indices, work);
   auto state = program.init(at, row);
   auto&& visitor = for_row(program, at, row, total...);
-  visit_slice<Unroll>(at, visitor, rows, indices, work, row, state);
+  visit_slice<Unroll>(at, visitor, rows, indices, work, first, row, state);
   program.finish(at, row, state);
 }
 
@@ -183,9 +184,10 @@ __device__ void run_part(const lane_position<Tile>& at, const Program& program, 
                          Total&... total) {
   const auto row = owner_of(schedule, index).row;
   const auto work = load_slice(schedule.slices + index);
+  const first_ids<Unroll, I> first(indices, work);
   auto state = program.init(at, row);
   auto&& visitor = for_row(program, at, row, total...);
-  visit_slice<Unroll>(at, visitor, rows, indices, work, row, state);
+  visit_slice<Unroll>(at, visitor, rows, indices, work, first, row, state);
   if constexpr (writes_edges_only<Program>) return;
   if (partial.span > 1) {
     store_state(meeting + threadIdx.x, Threads, state);

@@ -62,17 +62,32 @@ QUIPU_HD inline void visit_batch(const lane_position<Tile>& at, Program& program
   program.visit(at, state, batch);
 }
 
+/// The ids of a slice's first batch. Whoever visits it asks for them before anything else, so that
+/// they come while the row's own operands do.
+template <int Unroll, class I>
+struct first_ids {
+  I columns[Unroll];
+
+  QUIPU_HD first_ids(const I* indices, const slice<I>& work) {
+    QUIPU_UNROLL
+    for (int u = 0; u < Unroll; ++u) {
+      columns[u] = u < work.count ? load_index(indices + work.begin + u) : I{0};
+    }
+  }
+};
+
 /// Every lane looks every edge up: full batches first, then what is left. The next batch's ids are
 /// fetched before the present rows are used, so that their latency hides behind the rows'.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
 QUIPU_HD inline void visit_edges(const lane_position<Tile>& at, Program& program, const Rows& rows,
-                                 const I* indices, const slice<I>& work, std::uint32_t position,
+                                 const I* indices, const slice<I>& work,
+                                 const first_ids<Unroll, I>& first, std::uint32_t position,
                                  State& state) {
   const auto cursor = rows.template begin<Tile>(at);
   const I* next = indices + work.begin;
   I columns[Unroll];
   QUIPU_UNROLL
-  for (int u = 0; u < Unroll; ++u) columns[u] = u < work.count ? load_index(next + u) : I{0};
+  for (int u = 0; u < Unroll; ++u) columns[u] = first.columns[u];
 
   std::int32_t done = 0;
   for (; done + Unroll <= work.count; done += Unroll) {
@@ -167,7 +182,8 @@ struct careful_visitor {
 /// Walks one slice of a row, edges in order.
 template <int Unroll, class Tile, class Program, class Rows, class I, class State>
 QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, Program& program, const Rows& rows,
-                                 const I* indices, const slice<I>& work, const row_edges<I>& row,
+                                 const I* indices, const slice<I>& work,
+                                 const first_ids<Unroll, I>& first, const row_edges<I>& row,
                                  State& state) {
   if (work.count == 0) return;
   const auto position = static_cast<std::uint32_t>(work.begin - row.begin);
@@ -175,15 +191,16 @@ QUIPU_HD inline void visit_slice(const lane_position<Tile>& at, Program& program
   if constexpr (values_edges<Program> && Tile::lanes == 32 && 32 % Unroll == 0) {
     tell_edges<Unroll>(at, program, rows, indices, work, position, state);
   } else {
-    visit_edges<Unroll>(at, program, rows, indices, work, position, state);
+    visit_edges<Unroll>(at, program, rows, indices, work, first, position, state);
   }
 #else
-  visit_edges<Unroll>(at, program, rows, indices, work, position, state);
+  visit_edges<Unroll>(at, program, rows, indices, work, first, position, state);
 #endif
   if constexpr (requires { program.start_again(at, state); }) {
     if (program.start_again(at, state)) {
       careful_visitor<Program> careful{program};
-      visit_edges<1>(at, careful, rows, indices, work, position, state);
+      const first_ids<1, I> again(indices, work);
+      visit_edges<1>(at, careful, rows, indices, work, again, position, state);
     }
   }
   const slice_edges edges{work.begin, position, work.count};
