@@ -12,7 +12,7 @@ tests=${1:?say where quipu_device_tests is}
 compute-sanitizer --report-api-errors no --error-exitcode 1 "$tests" '~[slow]'
 for few in 'the device engine*' 'device: several reductions keep*' 'bad arguments are refused*' 'device and host build*' \
   'changed weights*' 'products give the same*' 'a graph may go*' 'gradients of attention know*' \
-  'totals over all rows*' 'device: a warp packs*' 'device: a warp updates*'; do
+  'slices of a row meet*' 'totals of rows in parts*' 'device: a warp packs*' 'device: a warp updates*'; do
   # A name that matches nothing must not pass for a check.
   [[ $("$tests" "$few" --list-tests) != *"0 matching test cases"* ]]
   compute-sanitizer --tool racecheck --error-exitcode 1 "$tests" "$few"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "quipu/attention/attention.cuh"
 #include "quipu/attention/detail/check_gradients.hpp"
 #include "quipu/attention/detail/gat_gradients.hpp"
@@ -31,12 +33,11 @@ struct gradient_half {
     });
   }
 
-  /// With totals over all rows, which take about `bytes` of scratch and are left in `totals`.
+  /// With totals over all rows, which are added to `totals`.
   template <class Program, class Rows, class I, class O>
   status with_totals(const Program& program, const Rows& rows, const direction_view<I, O>& d,
-                     std::int64_t bytes, total_sets<accumulator<T>>& totals) const {
+                     total_sets<accumulator<T>>& totals) const {
     return with_lay_out<Program::side>(d, [&]<engine_policy P>() {
-      totals = carve_totals<accumulator<T>, P>(scratch, d.schedule, heads, dim, bytes);
       const arena::loan states(scratch);
       const auto partial = carve_partials<P, Program>(scratch, d.schedule, dim, heads);
       if (count_only) return check_launch<P>(d.schedule, partial);
@@ -151,15 +152,16 @@ status send_back(const context& ctx, const gatv2_backward_args<T, I, O>& a,
                                              a.attention.data_handle(),
                                              a.attention.stride(0),
                                              edges};
-  // Totals may take one part in a hundred of what the call is given: ids of both directions, and
-  // six operands.
+  // Totals may take one part in eighty of what the call is given: ids of both directions, and six
+  // operands.
   const auto& g = a.graph;
   const auto operands = 3 * (g.rows() + g.columns()) * half.heads * half.dim;
   const auto given = 2 * g.edges() * static_cast<std::int64_t>(sizeof(I)) +
                      operands * static_cast<std::int64_t>(sizeof(T));
-  total_sets<A> of_receivers, of_senders;
-  auto s =
-      half.with_totals(receivers, head_rows<T>(a.source), g.forward, given / 200, of_receivers);
+  auto totals = carve_totals<A>(
+      scratch, std::max(g.forward.schedule.slice_count, g.reverse.schedule.slice_count), half.heads,
+      half.dim, given / 80);
+  auto s = half.with_totals(receivers, head_rows<T>(a.source), g.forward, totals);
   if (!s.ok()) return s;
   const gatv2_senders<T, O, Extras> senders{{{head_output<T>(a.grad_source)}},
                                             parts.template senders<Extras>(),
@@ -169,12 +171,9 @@ status send_back(const context& ctx, const gatv2_backward_args<T, I, O>& a,
                                             edges};
   s = half.with_totals(senders,
                        receiver_rows<T>{head_rows<T>(a.target), head_rows<T>(a.grad_output)},
-                       g.reverse, given / 200, of_senders);
-  if (!s.ok()) return s;
-  auto* sums = carve_sums(scratch, of_receivers, of_senders);
-  if (count_only) return s;
-  return sum_totals<T>(ctx, of_receivers, of_senders, sums, a.grad_attention.data_handle(),
-                       a.grad_attention.stride(0));
+                       g.reverse, totals);
+  if (!s.ok() || count_only) return s;
+  return sum_totals<T>(ctx, totals, a.grad_attention.data_handle(), a.grad_attention.stride(0));
 }
 
 template <bool Extras, class T, class I, class O>

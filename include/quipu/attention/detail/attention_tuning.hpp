@@ -123,8 +123,7 @@ struct gradient_tuning {
   static constexpr int edges(int vectors, row_length rows) {
     switch (rows) {
       case row_length::few:
-        // Of 128 features four are better, of 64 and of 256 two: docs/performance.md.
-        return gatv2 && !narrow && of_receivers && vectors != 16 && vectors != 64 ? 4 : 2;
+        return gatv2 && Width == 4 && of_receivers ? 4 : 2;
       case row_length::some:
         if (gatv2) return 4;
         if (narrow) return 2;
@@ -141,9 +140,11 @@ struct gradient_tuning {
     const int two_from = narrow ? 64 : gatv2 || (small_gat && rows <= row_length::some) ? 4 : 16;
     const bool two = vectors >= two_from;
     const int at_once = narrow && two ? 2 : edges(vectors, rows);
+    const bool bounded = gatv2 && Width == 4;
+    const int threads = bounded && vectors == 16 && rows == row_length::few ? 64 : 128;
     // As many as take no local memory.
-    const int blocks = gatv2 && Width == 4 && of_receivers ? (at_once == 2 ? 5 : 4) : 1;
-    return {two ? vectors / 2 : vectors, two ? 2 : 1, Width, at_once, 128, blocks};
+    const int blocks = bounded ? 32 * (of_receivers || at_once == 2 ? 16 : 12) / threads : 1;
+    return {two ? vectors / 2 : vectors, two ? 2 : 1, Width, at_once, threads, blocks};
   }
 
   using lay_outs = head_lay_outs<gradient_tuning>;
