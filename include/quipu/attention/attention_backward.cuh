@@ -74,6 +74,11 @@ class gradient_parts {
         dropout_(a.dropout, records_.heads),
         stash_(reinterpret_cast<edge_gradient<A>*>(a.stash.data_handle())) {}
 
+  std::int64_t record_bytes() const {
+    return a_.graph.rows() * records_.heads * static_cast<std::int64_t>(sizeof(A)) *
+           (records_.apart ? 1 : 2);
+  }
+
   /// Whether edges have more to them than their rows.
   bool have_extras() const { return dropout_.is_on() || stash_ != nullptr; }
 
@@ -152,15 +157,15 @@ status send_back(const context& ctx, const gatv2_backward_args<T, I, O>& a,
                                              a.attention.data_handle(),
                                              a.attention.stride(0),
                                              edges};
-  // Totals may take one part in eighty of what the call is given: ids of both directions, and six
-  // operands.
+  // Totals may take, with the records, one part in sixty of what the call is given: ids of both
+  // directions, and six operands.
   const auto& g = a.graph;
   const auto operands = 3 * (g.rows() + g.columns()) * half.heads * half.dim;
   const auto given = 2 * g.edges() * static_cast<std::int64_t>(sizeof(I)) +
                      operands * static_cast<std::int64_t>(sizeof(T));
   auto totals = carve_totals<A>(
       scratch, std::max(g.forward.schedule.slice_count, g.reverse.schedule.slice_count), half.heads,
-      half.dim, given / 80);
+      half.dim, given / 60 - parts.record_bytes());
   auto s = half.with_totals(receivers, head_rows<T>(a.source), g.forward, totals);
   if (!s.ok()) return s;
   const gatv2_senders<T, O, Extras> senders{{{head_output<T>(a.grad_source)}},

@@ -39,7 +39,7 @@ struct totals_walk {
 };
 
 /// More sets than this are first added up to so many at most.
-inline constexpr std::int64_t shrunk_sets = 128;
+inline constexpr std::int64_t shrunk_sets = 64;
 
 /// A lane's sums, in shared memory: they are asked for once a slice, and leave registers free.
 template <int Threads, class A>
@@ -327,7 +327,7 @@ status sum_totals(const context& ctx, const total_sets<accumulator<T>>& totals, 
                   std::int64_t stride) {
   using namespace detail;
   using A = accumulator<T>;
-  constexpr int warps = 8;
+  constexpr int warps = 8, last_warps = 16;
   const auto width = totals.tiles * totals.features;
   if (width == 0) return success();
   const auto stretches = static_cast<unsigned>((width + 31) / 32);
@@ -342,7 +342,7 @@ status sum_totals(const context& ctx, const total_sets<accumulator<T>>& totals, 
     from = totals.sums;
     sets = left;
   }
-  return launch(ctx, finish_sets<warps, T>, dim3(stretches), 32 * warps,
+  return launch(ctx, finish_sets<last_warps, T>, dim3(stretches), 32 * last_warps,
                 sets > 0 ? start::early : start::in_order, from, sets, width, to, stride,
                 totals.features);
 }
